@@ -113,13 +113,19 @@ NEEDED: dict[str, Scope | None] = {
     "GET /v1/audio/batches/{id}/items/{number}/audio": "speak",
     "GET /v1/audio/batches/{id}/audio": "speak",
     "GET /metrics": "admin",
+    "POST /v1/provenance": "speak",
+    **{
+        f"{method} /inference_{way}": "speak"
+        for method in ("GET", "POST")
+        for way in ("sft", "zero_shot", "cross_lingual", "instruct", "instruct2")
+    },
     **KSERVE,
 }
 
 
 PUBLIC_PATHS = {
     *("/livez", "/health", "/readyz", "/v2/health/live", "/v2/health/ready"),
-    *("/", "/console", "/docs", "/asyncapi"),
+    *("/", "/console", "/docs", "/asyncapi", "/favicon.ico"),
 }
 
 
