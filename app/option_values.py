@@ -43,6 +43,8 @@ def _expand_home(given: object) -> object:
     return Path(given).expanduser() if isinstance(given, str | Path) else given
 
 
+Digits = BeforeValidator(lambda given: int(given) if str(given).isdecimal() else given)
+"""Before a `Literal` of numbers, which takes no text."""
 HomePath = Annotated[Path, BeforeValidator(_expand_home)]
 TextList = Annotated[tuple[str, ...], BeforeValidator(_split)]
 SecretList = Annotated[tuple[SecretStr, ...], BeforeValidator(_split)]

@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, SecretStr
 
-from firstword.app.option_values import HomePath, LogLevel, SecretList, TextList
+from firstword.app.option_values import Digits, HomePath, LogLevel, SecretList, TextList
 
 BUILTIN_CHECKPOINT: Final = Path(__file__).parent.parent / "models" / "builtin"
 _MIB = 1024 * 1024
@@ -438,6 +438,7 @@ class ProvenanceOptions:
     ] = 0
     provenance_bits: Annotated[
         Literal[24, 32],
+        Digits,
         Field(description="Bits of the watermark's number; 32 are found less often in short or coded speech"),
     ] = 24
     provenance_strength: Annotated[

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from firstword.app.clients import Access, Client
 from firstword.app.errors import MissingScope
 from firstword.app.http.errors import rejections_counted
-from firstword.app.http.forms import MemoryFormRoute
+from firstword.app.http.forms import AnyFormRoute
 from firstword.app.http.idempotency import request_key
 from firstword.app.http.limits import upload_body, upload_too_large
 from firstword.app.http.routes import Guard
@@ -22,9 +22,7 @@ from firstword.app.http.surface import HttpSurface
 from firstword.app.speakers.interface import RequestKey, SpeakerInfo, max_bundle_bytes
 from firstword.app.speakers.lexicon import checked_lexicon
 
-router = APIRouter(
-    prefix="/speakers", tags=["speakers"], responses=ERROR_ANSWERS, route_class=MemoryFormRoute
-)
+router = APIRouter(prefix="/speakers", tags=["speakers"], responses=ERROR_ANSWERS, route_class=AnyFormRoute)
 
 MAX_PAGE = 1000
 BUNDLE_TYPE = "application/octet-stream"

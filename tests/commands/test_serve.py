@@ -66,7 +66,7 @@ def test_serve_refuses_what_cannot_run_before_it_loads(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setattr("firstword.models.runtimes.vllm.runtime.vllm_build", lambda: None)
-    main = SimpleNamespace(begin_loading=lambda: None, serve=None)
+    main = SimpleNamespace(begin_loading=lambda: None, serve=None, serve_over_ray=None)
     monkeypatch.setitem(sys.modules, "firstword.app.main", main)
     monkeypatch.setenv(variable, value)
     line = refused("serve", "--port", "0")

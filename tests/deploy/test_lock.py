@@ -33,7 +33,7 @@ def test_what_an_extra_asks_for_is_in_its_part(extra: str) -> None:
         str(one)
         for one in asked
         if one.name not in ("firstword", "torch")
-        if str(one.specifier) != f"=={part.get(normalized(one.name))}"
+        if part.get(normalized(one.name), "none") not in one.specifier
     }
     assert others == set()
 

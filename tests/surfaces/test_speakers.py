@@ -29,6 +29,7 @@ FIELDS = {
     "damaged",
     "owner",
     "access",
+    "description",
     "lexicon",
 }
 

@@ -145,15 +145,19 @@ class CosyVoice(SpeakingSurface):
 
     name = "cosyvoice"
     wire = "http"
-    names: ClassVar = {"speaker": "spk_id", "instruct": "instruct_text"}
+    names: ClassVar = {"speaker": "spk_id", "instruct": "instruct_text", "reference_text": "prompt_text"}
 
     async def speak(self, text: str, *, key: str = "", **options: Any) -> Answer:
         path = "/inference_instruct" if "instruct" in options else "/inference_sft"
-        form = {"tts_text": text, "spk_id": "hum"}
+        form, files = {"tts_text": text}, {}
+        if (recording := options.pop("reference_audio", None)) is not None:
+            path, files = "/inference_zero_shot", {"prompt_wav": base64.b64decode(recording)}
+        else:
+            form["spk_id"] = "hum"
         form |= {self.names.get(name, name): str(value) for name, value in options.items()}
         async with httpx.AsyncClient(base_url=self.url, timeout=20) as client:
             try:
-                answer = await client.request("GET", path, data=form, headers=shown(key))
+                answer = await client.request("GET", path, data=form, files=files, headers=shown(key))
             except httpx.RemoteProtocolError as cut:
                 return Refused(None, str(cut))
         return Spoken(answer.content) if answer.status_code == 200 else refusal_of(answer)

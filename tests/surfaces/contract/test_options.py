@@ -21,9 +21,18 @@ NO_PLACE: Final[dict[str, dict[str, str]]] = {
     "websocket": {"context": "the name of a text within the socket"},
     "inference-http": _TENSORS,
     "inference-grpc": _TENSORS,
+    "cosyvoice": dict.fromkeys(
+        SENT.keys() - {"speaker", "instruct", "language", "seed", "reference_audio", "reference_text"},
+        "clients of the published server send its own fields, and each route is a mode",
+    ),
     "line": dict.fromkeys(("reference_audio", "reference_text"), "the example takes no recordings"),
 }
 
+
+MODES: Final[dict[str, tuple[dict[str, str], dict[str, str]]]] = {
+    "cosyvoice": ({"voice_mode": "instruct"}, {"voice_mode": "zero_shot"})
+}
+"""Of a surface whose routes are modes, those that speak by name and by recording."""
 
 BY_NAME: Final = {"reference_audio", "reference_text", "voice_mode"}
 BY_RECORDING: Final = {"speaker", "instruct"}
@@ -34,9 +43,9 @@ async def test_every_option_reaches_the_engine(serve: Serve) -> None:
     """All at once; who speaks is a speaker, then a recording."""
     async with serve() as surface:
         options = SENT.keys() - NO_PLACE.get(surface.name, {}).keys()
-        for left_out in (BY_NAME, BY_RECORDING):
+        for left_out, mode in zip((BY_NAME, BY_RECORDING), MODES.get(surface.name, ({}, {})), strict=True):
             fields = {name: value for option in options - left_out for name, value in SENT[option].items()}
             answer = await surface.speak(HELLO, **fields)
             assert isinstance(answer, Spoken), answer
-            expected = await asyncio.to_thread(meant, fields)
+            expected = await asyncio.to_thread(meant, fields | mode)
             assert told(surface.engine.streams[-1].request) == told(expected)
