@@ -6,6 +6,7 @@ from typing import Annotated, Final
 import typer
 
 from firstword.app.commands.alignment_heads import alignment_heads
+from firstword.app.commands.backup import backup, restore
 from firstword.app.commands.batch import batch
 from firstword.app.commands.bench import bench
 from firstword.app.commands.console import CommandGroup
@@ -32,7 +33,7 @@ cli: Final = typer.Typer(
     pretty_exceptions_show_locals=False,  # they may hold keys, and text that people speak
 )
 commands = (serve, say, batch, doctor, top, download, settings, bench, alignment_heads)
-for command in (*commands, export, reward, tensorrt, tensorrt_llm):
+for command in (*commands, backup, restore, export, reward, tensorrt, tensorrt_llm):
     cli.command()(command)
 cli.add_typer(speakers)
 cli.add_typer(keys)

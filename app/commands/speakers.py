@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from firstword.app.commands.console import to_stdout, waiting
+from firstword.app.commands.console import CommandFailed, to_stdout, waiting
 from firstword.app.settings import LOCAL_URL, PREFIX
 
 speakers = typer.Typer(name="speakers", help="Register, show and move the speakers of a running server.")
@@ -78,19 +78,39 @@ def rm(name: Name, url: Url = LOCAL_URL, api_key: ApiKey = None) -> None:
 
 @speakers.command()
 def export(
-    name: Name,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Left out: NAME.safetensors.")] = None,
+    name: Annotated[str | None, typer.Argument(help="The speaker's name; left out with --all.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Left out: NAME.safetensors. With --all a directory, left out: this one."
+        ),
+    ] = None,
+    all_of_them: Annotated[
+        bool, typer.Option("--all", help="Every registered speaker that the key sees.")
+    ] = False,
     url: Url = LOCAL_URL,
     api_key: ApiKey = None,
 ) -> None:
     """Save a speaker as one file, which another server with the same checkpoint imports."""
-    from firstword.app.commands.client import ask, open_client, speaker_path
+    from firstword.app.commands.client import ask, json_of, open_client, speaker_path
 
+    if (name is None) is not all_of_them:
+        raise CommandFailed("give the name of one speaker, or --all")
     with open_client(url, api_key) as client:
-        bundle = ask(client, "GET", speaker_path(name, "export")).content
-    path = output or Path(f"{name}.safetensors")
-    path.write_bytes(bundle)
-    typer.echo(f"{path}: {len(bundle)} bytes")
+        if all_of_them:
+            folder = output or Path()
+            folder.mkdir(parents=True, exist_ok=True)
+            known = json_of(ask(client, "GET", "/speakers"))["speakers"]
+            names = [one["name"] for one in known if one["kind"] == "registered"]
+            places = {each: folder / f"{each}.safetensors" for each in names}
+        else:
+            places = {str(name): output or Path(f"{name}.safetensors")}
+        for each, path in places.items():
+            bundle = ask(client, "GET", speaker_path(each, "export")).content
+            path.write_bytes(bundle)
+            typer.echo(f"{path}: {len(bundle)} bytes")
+        if not places:
+            typer.echo("no speaker is registered")
 
 
 @speakers.command(name="import")

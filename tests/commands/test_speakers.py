@@ -69,6 +69,14 @@ async def test_speaker_comes_is_shown_and_goes(known: FakeSpeakers, tmp_path: Pa
 
 
 @pytest.mark.usefixtures("_found_by_environment")
+async def test_all_registered_speakers_are_exported(tmp_path: Path) -> None:
+    exported = await run_beside("export", "--all", "-o", "kept")
+    assert exported.output == "kept/anna.safetensors: 4 bytes\n"
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["anna.safetensors"]
+    assert "give the name of one speaker, or --all" in await refused_beside("export")
+
+
+@pytest.mark.usefixtures("_found_by_environment")
 async def test_exported_speaker_is_imported_under_another_name(known: FakeSpeakers, tmp_path: Path) -> None:
     exported = await run_beside("export", "anna")
     assert exported.output == "anna.safetensors: 4 bytes\n"
