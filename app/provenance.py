@@ -1,17 +1,18 @@
 """Marks of origin: what the operator chose to lay into speech and its files, and what a recording shows."""
 
-import io
+import os
 import secrets
+import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import av
 import numpy as np
 import soxr
 
-from firstword.app.audio.decode import decode_recording
+from firstword.app.audio.decode import decode_recording, read_tags
 from firstword.app.audio.formats import SOURCE_TYPE, TAGGED_FORMATS, FileFormat, OutputFormat
 from firstword.app.audio.watermark import DETECTOR_HZ, Watermark
 from firstword.app.audio.watermark_detector import Detection, Detector
@@ -24,7 +25,6 @@ from firstword.app.content_credentials import (
 )
 from firstword.app.options import InvalidOptions, ProvenanceOptions
 
-MAX_CHECKED_S: Final = 3600.0
 KEY_FILE: Final = "provenance.key"
 CREDENTIALS_DIRECTORY: Final = "provenance"
 
@@ -63,19 +63,19 @@ class Provenance:
             return content
         return self.signer.sign(content, format)
 
-    def evidence(self, content: bytes, searches_speeds: bool = False) -> Evidence:
-        """Look for every mark in a recording of up to MAX_CHECKED_S; takes about 3 ms a second of it, and
-        some seconds more to search speeds.
+    def evidence(self, content: bytes, searches_speeds: bool, max_duration_s: float) -> Evidence:
+        """Look for every mark in a recording; takes about 3 ms and 1 MB a second of it, and some seconds
+        more to search speeds.
 
         Raises UndecodableAudio and RecordingTooLong.
         """
+        tags, container = read_tags(content)
         found = None
         if self.detector is not None:
-            samples, rate_hz = decode_recording(content, MAX_CHECKED_S)
+            samples, rate_hz = decode_recording(content, max_duration_s)
             if rate_hz != DETECTOR_HZ:
                 samples = soxr.resample(samples, rate_hz, DETECTOR_HZ).astype(np.float32)
             found = self.detector.detect(samples, searches_speeds)
-        tags, container = _tags_in(content)
         media_types = [media_type for format, media_type in SIGNED_FORMATS.items() if format == container]
         manifest = read_manifest(content, media_types[0]) if media_types else None
         return Evidence(found, SOURCE_TYPE.encode() in content, tags, manifest)
@@ -108,8 +108,11 @@ def read_key(path: Path, makes_it: bool = False) -> bytes:
     try:
         if makes_it and not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch(0o600)
-            path.write_text(secrets.token_hex(32) + "\n")
+            with tempfile.NamedTemporaryFile("w", dir=path.parent) as made:  # readable by its owner alone
+                made.write(secrets.token_hex(32) + "\n")
+                made.flush()
+                with suppress(FileExistsError):  # another process was the first
+                    os.link(made.name, path)
         return path.read_bytes().strip()
     except OSError as error:
         raise ValueError(f"the watermark's key cannot be read: {error}") from None
@@ -132,13 +135,3 @@ def _open_signer(options: ProvenanceOptions, data_dir: Path) -> Signer:
         ) from None
     except (OSError, UnusableCredentials) as error:
         raise InvalidOptions(f"FIRSTWORD_PROVENANCE_MANIFEST: {error}") from None
-
-
-def _tags_in(content: bytes) -> tuple[dict[str, str], str]:
-    """Return the tags of a file and the name of its container; none where it has no place for them."""
-    try:
-        with av.open(io.BytesIO(content)) as file:
-            tags = {**file.metadata, **(file.streams.audio[0].metadata if file.streams.audio else {})}
-            return tags, file.format.name
-    except av.FFmpegError:
-        return {}, ""

@@ -70,6 +70,16 @@ def decode_recording(data: bytes, max_duration_s: float) -> tuple[Samples, int]:
     return _mono(pieces), rate_hz
 
 
+def read_tags(data: bytes) -> tuple[dict[str, str], str]:
+    """Return the tags of a file and the name of its container. Raises UndecodableAudio."""
+    try:
+        with av.open(io.BytesIO(data), "r", options=_OPEN_OPTIONS, metadata_errors="replace") as file:
+            streams = file.streams.audio
+            return {**file.metadata, **(streams[0].metadata if streams else {})}, file.format.name
+    except (av.FFmpegError, EOFError) as error:
+        raise UndecodableAudio(f"the upload of {len(data)} bytes is no audio file; {_ACCEPTED}") from error
+
+
 _SILENT_BESIDE = 10 ** (-20 / 20)  # of the loudest channel: as good as silent
 _CANCELED = 10 ** (-3 / 20)
 _LEAST_OFFSET = 3e-3  # smaller ones are the sum of the waves

@@ -187,6 +187,7 @@ async def _speak_all(
     from firstword.app.provenance import open_provenance
     from firstword.app.synthesizer import AsyncSynthesizer
 
+    keeps_data = settings.speakers.data_dir.is_dir()  # nothing is left where no server was, but for a key
     provenance = open_provenance(settings.provenance, settings.speakers.data_dir)
     missing = [item for item in items if not (output / f"{item.name}.{format}").exists()]
     rows: list[Row] = []
@@ -201,7 +202,7 @@ async def _speak_all(
         settings.speakers,
         settings.lm_engines,
         limits=settings.work,
-        keeps_data=settings.speakers.data_dir.is_dir(),  # nothing is left where no server was
+        keeps_data=keeps_data,
     ) as synthesizer:
         with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
             task = progress.add_task("speaking", total=len(items), completed=len(items) - len(missing))

@@ -2,12 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from firstword.app.commands.console import CommandFailed
 from firstword.app.settings import load_settings, variable_of
+
+MAX_CHECKED_S: Final = 3600.0  # about 1 MB of memory for each of them
 
 provenance = typer.Typer(name="provenance", help="Marks of origin in speech and its files.")
 
@@ -43,7 +45,7 @@ def check(
     try:
         content = file.read_bytes()
         detector = Detector(read_key(path), options.provenance_bits) if path.is_file() else None
-        found = Provenance(detector=detector).evidence(content, speeds)
+        found = Provenance(detector=detector).evidence(content, speeds, MAX_CHECKED_S)
     except OSError as error:
         raise CommandFailed(f"{file} cannot be read: {error.strerror}; give a recording") from None
     except (UndecodableAudio, RecordingTooLong, ValueError) as error:

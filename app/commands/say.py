@@ -162,6 +162,7 @@ async def _say(
     from firstword.app.provenance import open_provenance
     from firstword.app.synthesizer import AsyncSynthesizer
 
+    keeps_data = settings.speakers.data_dir.is_dir()  # nothing is left where no server was, but for a key
     output.provenance = open_provenance(settings.provenance, settings.speakers.data_dir)
     async with AsyncSynthesizer(
         settings.networks,
@@ -169,7 +170,7 @@ async def _say(
         settings.speakers,
         settings.lm_engines,
         limits=settings.work,
-        keeps_data=settings.speakers.data_dir.is_dir(),  # nothing is left where no server was
+        keeps_data=keeps_data,
     ) as synthesizer:
         on_loaded()
         sample_rate_hz = synthesizer.sample_rate_hz

@@ -114,6 +114,8 @@ def open_admission(
         options.max_queued_files,
         options.file_queue_timeout_s,
     )
+    if capacity is not None:
+        admission.known_from = "measurement"
     return admission, capacity
 
 

@@ -118,8 +118,8 @@ class NetworkStages:
         if self.watermark is None:
             return samples
         marker = self.watermark.marker(token2wav.sample_rate_hz)
-        marked = marker.feed(samples)
-        return np.concatenate([marked, marker.finish()]) if is_last else marked
+        marked = await asyncio.to_thread(marker.feed, samples)
+        return np.concatenate([marked, marker.finish()])  # the next call begins anew
 
     def _prompt_state(self, prompt: SpeechPrompt, first_hop_tokens: int | None) -> Any:
         tensors: Tensors = {
@@ -187,7 +187,7 @@ class NetworkTokenSession:
         output = np.concatenate(pieces, axis=-1)
         if self._marker is None:
             return output
-        marked = self._marker.feed(output)
+        marked = await asyncio.to_thread(self._marker.feed, output)
         return np.concatenate([marked, self._marker.finish()]) if is_last else marked
 
     def close(self) -> None:

@@ -19,6 +19,7 @@ from firstword.app.http.surface import HttpSurface
 from firstword.app.provenance import Evidence
 
 router = APIRouter(tags=["provenance"], responses=ERROR_ANSWERS, route_class=MemoryFormRoute)
+MAX_CHECKED_S: Final = 120.0  # about 120 MB while it is looked at
 _one_at_a_time: Final = asyncio.Semaphore(1)  # a search computes for up to seconds
 
 
@@ -77,7 +78,7 @@ async def check_provenance(
         try:
             async with _one_at_a_time:
                 look = service.provenance.evidence
-                return ReportedEvidence.of(await asyncio.to_thread(look, content, form.speeds))
+                return ReportedEvidence.of(await asyncio.to_thread(look, content, form.speeds, MAX_CHECKED_S))
         except RecordingTooLong as error:
             raise AudioTooLong(str(error)) from error
         except UndecodableAudio as error:

@@ -5,6 +5,7 @@ import hmac
 import json
 import logging
 import secrets
+import socket
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
@@ -102,18 +103,21 @@ class Inputs:
             del self._taking[token]
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        token = None
+        # Of a server whose machine is gone nothing ever comes.
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         try:
             async with asyncio.timeout(5):
-                said = (await reader.readline()).decode("ascii", "replace").strip()
-            token = next((known for known in self._taking if hmac.compare_digest(known, said)), None)
+                said = (await reader.readexactly(2 * TOKEN_BYTES + 1)).strip()
+            token = next((one for one in self._taking if hmac.compare_digest(one.encode(), said)), None)
             while token is not None and (line := await reader.readline()):
                 if token in self._taking:
                     self._taking[token](tuple(json.loads(line)))
-            if token in self._taking:
-                self._taking[token](("cancel", "disconnect"))
         except (OSError, ValueError, TimeoutError, asyncio.IncompleteReadError) as error:
             _log.warning("a connection to a stream failed: %s", error)
         finally:
+            if token in self._taking:
+                self._taking[token](("cancel", "disconnect"))
             writer.close()
 
 
@@ -174,6 +178,9 @@ class RemoteSide:
             "speakers": self._parts.speakers,
             "stages": self._parts.stages,
         }[part]
+        if (part, method) == ("stages", "vocode"):
+            mel, is_last, in_s = given
+            given = mel, is_last, time.perf_counter() + in_s
         work = partial(getattr(target, method), *given, **named)
         try:
             if key is not None:
@@ -230,22 +237,23 @@ class RemoteSide:
     ) -> AsyncGenerator[list[Any], None]:
         """Run a TokenSession: each operation `step` gives its result, until `close`."""
         steps: asyncio.Queue[Operation] = asyncio.Queue()
-        try:
-            session = await self._parts.stages.open_tokens(prompt, first_hop_tokens)
-        except TtsError as error:
-            yield [Failed(error)]
-            return
-        try:
-            with self._inputs.taking(steps.put_nowait, self._replica) as opened:
-                yield [opened]
+        with self._inputs.taking(steps.put_nowait, self._replica) as opened:
+            yield [opened]
+            try:
+                session = await self._parts.stages.open_tokens(prompt, first_hop_tokens)
+            except TtsError as error:
+                yield [Failed(error)]
+                return
+            try:
+                yield [Entered()]
                 while (step := await steps.get())[0] == "step":
-                    _, tokens, is_last, deadline_s = step
+                    _, tokens, is_last, in_s = step
                     try:
-                        yield [await session.step(tokens, is_last, deadline_s)]
+                        yield [await session.step(tokens, is_last, time.perf_counter() + in_s)]
                     except TtsError as error:
                         yield [Failed(error)]
-        finally:
-            session.close()
+            finally:
+                session.close()
 
 
 class Told:

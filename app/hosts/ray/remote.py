@@ -45,6 +45,7 @@ from firstword.app.telemetry.stream_stats import StreamStats
 OPENS_WITHIN_S: Final = 5.0  # a request that an engine was chosen for; Ray may lose one without a word
 FIRST_PIECE_S: Final = 30.0  # of a stream that has its slot and all its text
 CONNECTS_WITHIN_S: Final = 1.0
+SILENT_ROUNDS: Final = 4  # without an answer, before no engine counts as there
 DESCRIBED_EVERY_S: Final = 1.0
 RESTARTING: Final = "the engine that spoke failed and is restarting; say the text again"
 CHOICES: Final = ((0, False), (1, False), (0, True))
@@ -129,13 +130,20 @@ class RemoteEngine:
         return report
 
     async def watch(self) -> None:
-        """Keep what is known of the engines, until it is cancelled."""
+        """Keep what is known of the engines, until it is cancelled.
+
+        One that hangs keeps all from answering, until Ray has ended it: what was known counts meanwhile.
+        """
+        num_silent = 0
         while True:
             await asyncio.sleep(DESCRIBED_EVERY_S)
             try:
                 found = await self._link.describe()
+                num_silent = 0
             except EngineGone:
-                found = []
+                found, num_silent = [], num_silent + 1
+                if num_silent < SILENT_ROUNDS:
+                    continue
             self._known = {one.replica: one for one in found}
             self._last = next(iter(found), self._last)
 
@@ -309,6 +317,7 @@ class RemoteStream:
     async def _speak_at(self, nth: int, may_wait: bool) -> bool:
         """Return whether the engine has taken the stream. Raises EngineGone, and what ended the stream."""
         given = tuple(self._operations)
+        self.replica = ""
         items = self._link.stream(key_of(self.request), nth, "speak", self.request, given, may_wait)
         try:
             async with aclosing(items):

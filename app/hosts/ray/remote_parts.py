@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from firstword.app.clients import STRANGER, Access, Client
 from firstword.app.core.interface import SpeechPrompt
 from firstword.app.errors import Restarting
 from firstword.app.hosts.ray.messages import EngineGone, Failed, Link, Opened, StagesInfo
-from firstword.app.hosts.ray.remote import OPENS_WITHIN_S, RESTARTING, call
+from firstword.app.hosts.ray.remote import CONNECTS_WITHIN_S, OPENS_WITHIN_S, RESTARTING, call
 from firstword.app.speakers.interface import SentRecording, SpeakerInfo
 from firstword.app.speakers.listing import SpeakerListing
 from firstword.app.speakers.shared_store import SharedSpeakerStore
@@ -124,7 +125,8 @@ class RemoteStages:
         return session
 
     async def vocode(self, mel: NDArray[np.float32], is_last: bool, deadline_s: float) -> Samples:
-        samples: Samples = await call(self._link, "", "stages", "vocode", mel, is_last, deadline_s)
+        in_s = deadline_s - time.perf_counter()  # clocks of two machines differ
+        samples: Samples = await call(self._link, "", "stages", "vocode", mel, is_last, in_s)
         return samples
 
 
@@ -137,17 +139,25 @@ class RemoteTokenSession:
         self._closing: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        opened = await self._next(OPENS_WITHIN_S)
-        assert isinstance(opened, Opened), opened
+        """Connect, then wait for a slot. Raises what the engine raises, and Restarting."""
         try:
-            _, self._input = await asyncio.open_connection(opened.host, opened.port)
-        except OSError:
+            opened = await self._next(OPENS_WITHIN_S)
+            assert isinstance(opened, Opened), opened
+            async with asyncio.timeout(CONNECTS_WITHIN_S):
+                _, self._input = await asyncio.open_connection(opened.host, opened.port)
+            self._input.write(f"{opened.token}\n".encode())
+            await self._next(None)
+        except (OSError, TimeoutError):
+            self.close()
             raise Restarting(RESTARTING, 1) from None
-        self._input.write(f"{opened.token}\n".encode())
+        except BaseException:
+            self.close()
+            raise
 
     async def step(self, tokens: Sequence[int], is_last: bool, deadline_s: float) -> NDArray[np.float32]:
         assert self._input is not None, "open"
-        self._input.write(json.dumps(("step", list(tokens), is_last, deadline_s)).encode() + b"\n")
+        in_s = deadline_s - time.perf_counter()
+        self._input.write(json.dumps(("step", list(tokens), is_last, in_s)).encode() + b"\n")
         found: NDArray[np.float32] = await self._next(None)
         return found
 

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -101,6 +101,10 @@ def engines(settings: Settings, opening: Opening | None = None) -> Application:
             "engines on Ray lay one watermark; give all machines the same FIRSTWORD_PROVENANCE_KEY_FILE"
         )
     options = settings.ray
+    if options.max_engines > options.engines and not settings.engine.max_streams:
+        raise InvalidSettings(
+            "FIRSTWORD_RAY_MAX_ENGINES scales by the slots of an engine; set FIRSTWORD_MAX_STREAMS too"
+        )
     slots = settings.engine.max_streams or 1
     scaling = AutoscalingConfig(
         min_replicas=options.engines,
@@ -188,14 +192,17 @@ async def remote_parts(
 
 
 async def _first_described(link: Link) -> list[Description]:
-    async with asyncio.timeout(STARTS_WITHIN_S):
-        while True:
-            try:
-                if known := await link.describe():
-                    return known
-            except EngineGone:
-                pass
-            await asyncio.sleep(0.2)
+    try:
+        async with asyncio.timeout(STARTS_WITHIN_S):
+            while True:
+                with suppress(EngineGone):
+                    if known := await link.describe():
+                        return known
+                await asyncio.sleep(0.2)
+    except TimeoutError:
+        raise InvalidSettings(
+            f"no engine was ready within {STARTS_WITHIN_S:g} s; `serve status` and its logs say why"
+        ) from None
 
 
 @contextmanager

@@ -45,8 +45,8 @@ class BatchSurface(HttpSurface):
         def hear(subjects: frozenset[str]) -> None:
             if "batches" in subjects:
                 loop.call_soon_threadsafe(batches.changed.set)
-            if spoken := tuple(batches.stops):
-                loop.call_soon_threadsafe(batches.stop_items, store.unwanted(spoken))
+                if spoken := tuple(batches.stops):
+                    loop.call_soon_threadsafe(batches.stop_items, store.unwanted(spoken))
 
         unsubscribe = None if postgres is None else postgres.subscribe(hear)
         service.metrics.batch_items_waiting.set_function(lambda: float(store.num_waiting))

@@ -211,7 +211,7 @@ class GraphedDecoder:
         flight = self._landed[0]
         flight.draws = []
         runs: list[tuple[_Seat, Run, tuple[int, int]]] = []
-        flight.given[:, 0] = 0
+        flight.given[:, :DRAW] = 0  # neither wanted nor given
         num_positions = num_rows = 0
         for seat in self._seats:
             if seat is None:
