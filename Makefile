@@ -118,7 +118,7 @@ test: setup
 
 # Under a minute on two cores: what one runs while working.
 test-fast: setup
-	$(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder -p no:schemathesis -m 'not slow and not server and not vllm and not triton and not tensorrt' $(TESTS)
+	$(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder -p no:schemathesis -m 'not slow and not server and not vllm and not triton and not tensorrt and not cluster' $(TESTS)
 
 # The built-in voice, a quarter of an hour on two cores; `python -m bench` names all programs.
 bench: setup

@@ -40,7 +40,12 @@ async def test_the_client(story: str) -> None:
         program = await asyncio.create_subprocess_exec(
             *command, str(JS / "test/run.mjs"), url, story, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
-        said, _ = await program.communicate()
+        try:
+            said, _ = await program.communicate()
+        finally:
+            if program.returncode is None:
+                program.kill()
+                await program.wait()
     assert program.returncode == 0, said.decode()
 
 

@@ -14,6 +14,8 @@ export class Socket {
   #connection = null;
   /** @type {WebSocket | null} */
   #open = null;
+  /** @type {WebSocket | null} */
+  #opening = null;
   /** @type {Map<string, {speech: Speech, endedAt: number}>} */
   #speeches = new Map();
   #numContexts = 0;
@@ -39,10 +41,15 @@ export class Socket {
    */
   async openContext(speech) {
     this.#connection ??= this.#connect();
-    await this.#connection;
+    try {
+      await this.#connection;
+    } catch (error) {
+      this.#connection = null;
+      throw error;
+    }
     for (const [name, { endedAt }] of this.#speeches) if (performance.now() > endedAt + KEPT_MS) this.#speeches.delete(name);
     const name = `speech-${++this.#numContexts}`;
-    this.#speeches.set(name, { speech, endedAt: Infinity });
+    this.#speeches.set(name, { speech, endedAt: speech.hasEnded ? performance.now() : Infinity });
     return name;
   }
 
@@ -55,15 +62,17 @@ export class Socket {
   }
 
   close() {
-    this.#open?.close();
+    (this.#open ?? this.#opening)?.close();
   }
 
   /** @returns {Promise<WebSocket>} */
   #connect() {
     return new Promise((resolve, reject) => {
       const socket = new this.#WebSocket(this.#address());
+      this.#opening = socket;
       socket.binaryType = "arraybuffer";
       socket.onopen = () => {
+        this.#opening = null;
         this.#open = socket;
         resolve(socket);
       };
@@ -85,6 +94,7 @@ export class Socket {
         isOver = true;
         const wasOpen = this.#open === socket;
         this.#open = null;
+        this.#opening = null;
         this.#connection = null;
         if (!wasOpen) return reject(await this.#reason());
         const lost = [...this.#speeches.values()];
@@ -100,7 +110,7 @@ export class Socket {
   #hand(message) {
     const entry = this.#speeches.get(message.context ?? "");
     if (!entry) return;
-    if (message.type === "done") entry.endedAt = performance.now();
     entry.speech.receive(message);
+    if (entry.speech.hasEnded && entry.endedAt === Infinity) entry.endedAt = performance.now();
   }
 }

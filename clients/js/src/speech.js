@@ -13,6 +13,8 @@ import { PcmReader, wordsOf } from "./pcm.js";
 
 const NOTHING = Object.freeze({ spokenText: "", remainingText: "", audioMsSent: 0 }); // known of what was heard
 const ANSWER_MS = 5000; // within which a `cancel` is answered
+const MAX_RESTARTS = 3; // of a speech that does not sound yet
+const RESTART_MS = 250; // before the first; more before each later one
 
 /** A text that is being spoken: an async iterable of `Audio`. Leaving its loop early stops the server. */
 export class Speech {
@@ -31,6 +33,7 @@ export class Speech {
   #text = "";
   #reader;
   #hasAudio = false;
+  #numRestarts = 0;
   #hasAllText = false;
   /** @type {(Audio | Error)[]} */
   #queue = [];
@@ -183,8 +186,13 @@ export class Speech {
     this.#answer(NOTHING);
     if (this.hasEnded) return;
     if (refusal) this.#end(refusal);
-    else if (this.#hasAudio) this.#end(new ConnectionLost(`the connection broke while the speech was coming${reason ? `: ${reason}` : ""}`));
-    else this.#begin();
+    else if (this.#hasAudio || this.#numRestarts === MAX_RESTARTS) {
+      const when = this.#hasAudio ? "while the speech was coming" : `${MAX_RESTARTS + 1} times before the speech began`;
+      this.#end(new ConnectionLost(`the connection broke ${when}${reason ? `: ${reason}` : ""}`));
+    } else {
+      this.#context = null;
+      setTimeout(() => this.hasEnded || this.#begin(), RESTART_MS * ++this.#numRestarts);
+    }
   }
 
   async #begin() {

@@ -71,12 +71,24 @@ const STORIES = {
   },
 
   async "begins again"() {
-    const speech = client.open();
-    await new Promise((resolve) => setTimeout(resolve, 50));
-    client.close(); // as a network would
+    let numOpened = 0;
+    let opened = () => {};
+    const isOpen = new Promise((resolve) => (opened = resolve));
+    class Counted extends WebSocket {
+      constructor(...given) {
+        super(...given);
+        this.addEventListener("open", () => opened(++numOpened));
+      }
+    }
+    const broken = new Client(url, { WebSocket: Counted });
+    const speech = broken.open();
+    await isOpen;
+    broken.close(); // as a network would
     speech.write(HELLO);
     speech.end();
     assert.equal((await heard(speech)).numSamples, HELLO.length * SAMPLES_PER_CHARACTER);
+    assert.equal(numOpened, 2);
+    broken.close();
   },
 
   async "reads pcm"() {
