@@ -15,9 +15,9 @@ RUN python deploy/lock.py otel postgresql grpc > packages.txt \
 
 # torch for the CPU alone is a tenth of the size: --build-arg TORCH_INDEX=<the address of its CPU wheels>.
 FROM dependencies AS packages-cpu
-ARG TORCH_INDEX=
+ARG TORCH_INDEX= TORCH=torch==2.13.0
 RUN pip --python /opt/firstword/bin/python install \
-    ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} '.[otel,postgresql,grpc]'
+    ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} $TORCH '.[otel,postgresql,grpc]'
 COPY firstword firstword
 COPY app app
 COPY bench bench
@@ -28,7 +28,8 @@ RUN pip --python /opt/firstword/bin/python install --no-deps --force-reinstall .
 
 # The ordinary torch brings CUDA's libraries with it, vLLM its kernels; the host brings the driver.
 FROM dependencies AS packages-cuda
-RUN pip --python /opt/firstword/bin/python install '.[otel,postgresql,grpc,vllm]'
+ARG TORCH=torch==2.13.0
+RUN pip --python /opt/firstword/bin/python install $TORCH '.[otel,postgresql,grpc,vllm]'
 COPY firstword firstword
 COPY app app
 COPY bench bench

@@ -14,17 +14,18 @@ TRITON_INSTALLED := $(VENV)/triton/.installed
 
 setup: $(INSTALLED)
 
+TORCH := torch==2.13.0
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # What extras need, as requirements.lock has it, each file by its hash.
 locked = $(BIN)/python deploy/lock.py $(1) > $(VENV)/packages.txt && $(PIP) --require-hashes --no-deps -r $(VENV)/packages.txt
 
-# torch is not in the lock: the second line installs the build that is this machine's, with what it alone needs. Our
-# own sources are compiled here, or the first start would do it.
+# torch is not in the lock: the second line installs the build that is this machine's, with what it alone needs, of
+# the version that all was measured with. Our own sources are compiled here, or the first start would do it.
 $(INSTALLED): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Firstword needs Python 3.11 or newer, found " + sys.version.split()[0])'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(call locked,dev triton-client)
-	$(PIP) --no-build-isolation -e '.[dev]'
+	$(PIP) --no-build-isolation $(TORCH) -e '.[dev]'
 	$(BIN)/python -m compileall -q app models
 	touch $@
 

@@ -58,3 +58,16 @@ def test_vllm_for_a_cpu_has_the_versions_of_the_lock() -> None:
             assert locked.get(normalized(name), version) == version
         elif not line.startswith("#"):
             assert normalized(name) in tests
+
+
+def test_torch_has_one_version_that_pyproject_allows() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (torch,) = (one for one in map(Requirement, project["dependencies"]) if one.name == "torch")
+    found = [
+        version
+        for name in ("Makefile", "Dockerfile")
+        for version in re.findall(r"torch==([\d.]+)", (ROOT / name).read_text(encoding="utf-8"))
+    ]
+    assert len(found) == 3
+    assert len({*found}) == 1
+    assert found[0] in torch.specifier
