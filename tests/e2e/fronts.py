@@ -55,7 +55,7 @@ def triton_front(folder: Path) -> Iterator[Front]:
     words = f"--stage 1 --stop-stage 3 --checkpoint builtin --repository {folder}/models {ports}"
     words += " -- --queue-delay-us 5000"
     own = {name: value for name, value in os.environ.items() if not name.startswith("FIRSTWORD_")}
-    settings = {"DATA_DIR": folder, "MAX_STREAMS": 16}
+    settings = {"DATA_DIR": folder, "MAX_STREAMS": 16, "DRAIN_TIMEOUT_S": 5, "QUEUE_TIMEOUT_S": 5}
     environment = own | {f"FIRSTWORD_{name}": str(value) for name, value in settings.items()}
     environment |= {"TRITONSERVER": str(TRITONSERVER), "PATH": f"{Path(sys.executable).parent}:{own['PATH']}"}
     with open(folder / "log.txt", "w+", encoding="utf-8") as log:

@@ -201,7 +201,8 @@ def test_a_hundred_clients_that_leave_leave_nothing(front: Front) -> None:
             else:
                 leaver.ask("cosyvoice2", {"target_text": TEXT})
                 if kind >= 5:
-                    assert leaver.parts.get(timeout=PATIENCE_S)[1] is None
+                    error = leaver.parts.get(timeout=PATIENCE_S)[1]
+                    assert error is None, error
             leaver.leave()
 
     with ThreadPoolExecutor(16) as clients:
