@@ -20,7 +20,8 @@ from typing import Final
 ROOT: Final = Path(__file__).parent.parent
 LOCK: Final = ROOT / "requirements.lock"
 UV: Final = "uv==0.13.9"
-EXTRAS: Final = ("dev", "browser", "deploy", "ray", "tensorrt")  # `vllm` and `voice` bring gigabytes
+EXTRAS: Final = ("dev", "browser", "deploy", "ray", "tensorrt")
+"""All but `vllm` and `voice`, which bring gigabytes of their own."""
 TRITON_CLIENT: Final = "triton-client"
 """Beside the extras: NVIDIA's client, for tests. It asks for an older ml-dtypes than ours, and runs on it."""
 

@@ -198,10 +198,10 @@ def _folded(samples: Samples, period: int, drift_s: float = 0.0) -> Samples:
     for start in range(0, len(samples), size):
         piece = samples[start : start + size]
         position = (start + round(drift_s * per_s * start / len(samples))) % period
-        room = period - position
-        folded[position : position + len(piece)] += piece[:room]
-        if len(piece) > room:
-            folded[: len(piece) - room] += piece[room:]
+        num_left = period - position
+        folded[position : position + len(piece)] += piece[:num_left]
+        if len(piece) > num_left:
+            folded[: len(piece) - num_left] += piece[num_left:]
     return folded
 
 

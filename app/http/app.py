@@ -25,7 +25,7 @@ from firstword.app.http.origin import OriginMiddleware
 from firstword.app.http.protocols import HttpProtocol, WebSocketProtocol
 from firstword.app.http.routes import Guard, RouteMiddleware, RouteTable
 from firstword.app.http.service import Service
-from firstword.app.http.streaming import MARKS, SYNTHETIC
+from firstword.app.http.streaming import PROVENANCE, SYNTHETIC
 from firstword.app.http.surface import HttpSurface, Surface
 
 DESCRIPTION = (
@@ -34,7 +34,7 @@ DESCRIPTION = (
 MAX_NAME_CHARS = 100  # of an operation, in its description
 EXPOSED_HEADERS = (
     *("X-Request-Id", "X-Sample-Rate", "X-Channels", "Server-Timing", "Retry-After", "X-Firstword-Warnings"),
-    *(SYNTHETIC, MARKS),
+    *(SYNTHETIC, PROVENANCE),
 )
 
 

@@ -36,7 +36,7 @@ MAX_CALLS: Final = 1024  # of gRPC at once, each with one message
 MIN_STREAM_CALLS: Final = 16  # calls at once that take one message after the other: each may hold one
 STREAM_CALLS_PER_SLOT: Final = 2  # the same, on a server that speaks many streams
 PART_OF_CALLS: Final = 3 / 4  # that one client may have, of both
-QUICK_MESSAGE_S = 0.1  # what takes longer to come is slow, and makes room for what does not
+QUICK_MESSAGE_S = 0.1  # what takes longer to come is slow, and leaves its place to what does not
 QUICK_READERS: Final = 1 / 3  # of the messages that are received at once; the rest are slow ones
 PART_OF_READERS: Final = 1 / 2  # of both, that one client may have
 

@@ -17,6 +17,8 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from firstword.app.errors import InvalidRequest
+from firstword.app.http.limits import upload_too_large
+from firstword.app.http.service import Service
 
 MAX_FILES = 4
 MAX_FIELDS = 64
@@ -146,3 +148,12 @@ async def _fields_of(form: FormData, in_json: Collection[str]) -> dict[str, Any]
     finally:
         await form.close()
     return fields
+
+
+async def read_upload(file: UploadFile, max_bytes: int, request: Request, service: Service) -> bytes:
+    """Return the file's content. Raises RateLimited, and UploadTooLarge: the form's limit is higher."""
+    service.quotas.charge(request.state.client.name)
+    content = await file.read()
+    if len(content) > max_bytes:
+        raise upload_too_large(max_bytes)
+    return content

@@ -18,7 +18,7 @@ from firstword.app.http.session import StreamSession
 from firstword.app.http.spoken import NO_TIMESTAMPS, Framing, SpokenAudio, reported
 
 SYNTHETIC = "X-Firstword-Synthetic"  # a header of every answer with speech
-MARKS = "X-Firstword-Provenance"  # which marks of origin it carries, where any are set
+PROVENANCE = "X-Firstword-Provenance"  # the marks of origin that it carries, where any are set
 
 
 def resolve_output_format(
@@ -167,7 +167,7 @@ def audio_response(
     def headers() -> dict[str, str]:
         own = {"Content-Type": media_type, "X-Accel-Buffering": "no", SYNTHETIC: "true"}
         if service.provenance.names_source:
-            own[MARKS] = ", ".join(service.provenance.marks_of(output, framing.is_whole)) or "none"
+            own[PROVENANCE] = ", ".join(service.provenance.marks_of(output, framing.is_whole)) or "none"
         return own | (_headers_of(session, output) if session.is_admitted else {})
 
     def leave(reason: CancelReason) -> None:

@@ -10,8 +10,8 @@ from starlette.requests import Request
 from firstword.app.audio.decode import RecordingTooLong, UndecodableAudio
 from firstword.app.errors import AudioTooLong, BadAudio
 from firstword.app.http.errors import rejections_counted
-from firstword.app.http.forms import MemoryFormRoute
-from firstword.app.http.limits import upload_body, upload_too_large
+from firstword.app.http.forms import MemoryFormRoute, read_upload
+from firstword.app.http.limits import upload_body
 from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import ERROR_ANSWERS
 from firstword.app.http.service import ServiceHere
@@ -71,10 +71,7 @@ async def check_provenance(
 ) -> ReportedEvidence:
     """Look for this operator's watermark in a recording, and for what its file says of its origin."""
     with rejections_counted(service.metrics):
-        service.quotas.charge(request.state.client.name)
-        content = await form.audio.read()
-        if len(content) > service.limits.max_upload_bytes:
-            raise upload_too_large(service.limits.max_upload_bytes)
+        content = await read_upload(form.audio, service.limits.max_upload_bytes, request, service)
         try:
             async with _one_at_a_time:
                 look = service.provenance.evidence

@@ -12,9 +12,9 @@ from starlette.responses import Response
 from firstword.app.clients import Access, Client
 from firstword.app.errors import MissingScope
 from firstword.app.http.errors import rejections_counted
-from firstword.app.http.forms import AnyFormRoute
+from firstword.app.http.forms import AnyFormRoute, read_upload
 from firstword.app.http.idempotency import request_key
-from firstword.app.http.limits import upload_body, upload_too_large
+from firstword.app.http.limits import upload_body
 from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import ERROR_ANSWERS, binary_answers
 from firstword.app.http.service import Service, ServiceHere
@@ -115,7 +115,7 @@ async def enrol(
 ) -> SpeakerInfo:
     """Make a speaker of a recording of 1 to 30 s. The response comes when the speaker is ready to speak."""
     with rejections_counted(service.metrics):
-        recording = await _read_upload(form.audio, service.limits.max_upload_bytes, request, service)
+        recording = await read_upload(form.audio, service.limits.max_upload_bytes, request, service)
         client: Client = request.state.client
         enrol = partial(
             service.speakers.enrol,
@@ -139,7 +139,7 @@ async def import_speaker(
     """Add a speaker that another server exported."""
     with rejections_counted(service.metrics):
         max_bytes = max_bundle_bytes(service.limits.max_upload_bytes)
-        bundle = await _read_upload(form.bundle, max_bytes, request, service)
+        bundle = await read_upload(form.bundle, max_bytes, request, service)
         client: Client = request.state.client
         enrol = partial(service.speakers.import_bundle, bundle, form.name, client=client, access=form.access)
         said = form.model_dump_json(exclude={"bundle"}).encode()
@@ -177,15 +177,6 @@ async def export_speaker(name: str, client: ClientOrOwner, service: ServiceHere)
     bundle = await service.speakers.export(name, client=client)
     headers = {"Content-Disposition": f'attachment; filename="{name}.safetensors"'}
     return Response(bundle, media_type=BUNDLE_TYPE, headers=headers)
-
-
-async def _read_upload(file: UploadFile, max_bytes: int, request: Request, service: Service) -> bytes:
-    """Return the file's content. Raises RateLimited, and UploadTooLarge: the form's limit is higher."""
-    service.quotas.charge(request.state.client.name)
-    content = await file.read()
-    if len(content) > max_bytes:
-        raise upload_too_large(max_bytes)
-    return content
 
 
 async def _once(

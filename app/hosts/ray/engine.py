@@ -55,7 +55,7 @@ class EngineSpeakers(Speakers, Protocol):
     def builtin_names(self) -> Mapping[str, str]: ...
 
 
-class EngineParts(Protocol):
+class HostedParts(Protocol):
     """What `running_engine` gives."""
 
     @property
@@ -68,7 +68,7 @@ class EngineParts(Protocol):
     def stages(self) -> Stages: ...
 
 
-Opening = Callable[[], AbstractAsyncContextManager[EngineParts]]
+Opening = Callable[[], AbstractAsyncContextManager[HostedParts]]
 Take = Callable[[Operation], None]
 
 
@@ -141,7 +141,7 @@ class Ahead:
 class RemoteSide:
     """One engine as `Link` calls it. Used within one event loop."""
 
-    def __init__(self, parts: EngineParts, replica: str) -> None:
+    def __init__(self, parts: HostedParts, replica: str) -> None:
         self._parts = parts
         self._replica = replica
         self._inputs = Inputs()

@@ -85,7 +85,7 @@ class RemoteSpeakers(SpeakerListing):
 
 
 class RemoteStages:
-    """The `Stages` of whichever engine has room."""
+    """The `Stages` of whichever engine Ray chooses."""
 
     def __init__(self, link: Link, info: StagesInfo) -> None:
         self._link = link

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from firstword.app.audio.decode import RecordingTooLong, UndecodableAudio, decode_recording
 from firstword.app.errors import AudioTooLong, BadAudio, InvalidRequest
 from firstword.app.http.errors import rejections_counted
-from firstword.app.http.forms import JsonOrFormRoute, MemoryFormRoute
+from firstword.app.http.forms import JsonOrFormRoute, MemoryFormRoute, read_upload
 from firstword.app.http.limits import upload_body, upload_too_large
 from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import ERROR_ANSWERS, RequestFields, SentAudio
@@ -139,9 +139,7 @@ async def create_consent(
 ) -> VoiceConsent:
     """Keep a recording in which a person agrees to a voice made of theirs. What is said is not checked."""
     with rejections_counted(service.metrics):
-        service.quotas.charge(request.state.client.name)
-        recording = await form.recording.read()
-        _check_size(recording, service)
+        recording = await read_upload(form.recording, service.limits.max_upload_bytes, request, service)
         language = checked_language(form.language)
         if language is None:
             raise InvalidRequest("language is empty; expected a tag such as en-US", "language")

@@ -184,7 +184,10 @@ class GraphedDecoder:
         return told + [Waiting(seat.row) for seat in waiting if seat.row.index >= 0]
 
     def _ask(self) -> list[_Seat]:
-        """-> the rows that wait for text; those whose plan has ended leave, those without room move."""
+        """Return the rows that wait for text.
+
+        Those whose plan has ended leave; those that no longer fit move to the plain decoder.
+        """
         waiting = []
         for seat in [*self._resting()]:
             action = next_action(seat.row, self._vocabulary)
