@@ -26,7 +26,7 @@ $(INSTALLED): pyproject.toml requirements.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(call locked,dev triton-client)
 	$(PIP) --no-build-isolation $(TORCH) -e '.[dev]'
-	$(BIN)/python -m compileall -q app models
+	$(BIN)/python -m compileall -q app bench finetune models
 	touch $@
 
 # vLLM for the CPU, for tests and trials of FIRSTWORD_BACKEND=vllm; a GPU wants the extra `vllm` instead.
