@@ -12,6 +12,7 @@ from firstword.app.audio.dsp import Samples
 from firstword.app.clients import ANYBODY
 from firstword.app.core.admission import Admission, Made
 from firstword.app.core.interface import Audio, EngineStatus, ListedTokens, ReadPart, TextReport
+from firstword.app.core.other_languages import OtherLanguages
 from firstword.app.core.parts import StreamParts
 from firstword.app.core.request import Delivery, EngineInfo, SynthesisRequest, VoiceChoice
 from firstword.app.core.stream import SpeechStream
@@ -103,9 +104,12 @@ class SpeechEngine:
             text.open, "whole", resolved.language, resolved.reading, warnings, resolved.work
         )
         parts: list[ReadPart] = []
+        languages = OtherLanguages(self.info)
         for item in await asyncio.to_thread(feed.read, request.text, True):
             match item:
                 case Segment():
+                    unspoken = languages.read(item.spoken, item.language)
+                    warnings += [warning for warning in unspoken if warning not in warnings]
                     spoken = text.marks.shown(item.spoken)
                     marks = text.marks.found(item.spoken)
                     parts.append(ReadPart(item.source, spoken, item.language, item.text_ids, marks))
@@ -119,6 +123,7 @@ class SpeechEngine:
                     parts.append(ReadPart(speaker=speaker.name))
                 case Rate():
                     parts.append(ReadPart(rate=item.rate))
+        languages.check()
         return TextReport(tuple(parts), tuple(warnings))
 
     async def warm_up(self, capacity: Capacity | None = None) -> None:

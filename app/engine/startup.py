@@ -94,7 +94,9 @@ async def running_engine(
         postgres,
     ) as speaker_parts:
         speakers = speaker_parts.registry
-        info = loaded.info(speakers.default_speaker, options.work, speaker_networks.has_sft)
+        info = loaded.info(
+            speakers.default_speaker, options.work, speaker_networks.has_sft, engine_options.other_languages
+        )
         parts = await start_parts(
             loaded,
             info,

@@ -258,6 +258,7 @@ class ToyEngine:
         token2wav: ToyToken2Wav | None = None,
         limits: WorkLimits = WorkLimits(max_text_chars=200),  # noqa: B008
         watermark: Watermark | None = None,
+        refuses_other_languages: bool = False,
     ) -> None:
         self.generator = ToyGenerator()
         self.token2wav = token2wav or ToyToken2Wav()
@@ -275,6 +276,7 @@ class ToyEngine:
             ("en",),
             limits,
             accents=("british",),
+            refuses_other_languages=refuses_other_languages,
         )
         self.parts = StreamParts(
             info=info,
