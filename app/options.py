@@ -301,6 +301,14 @@ class EngineOptions:
             description="Memory of finished speech for equal requests with a seed or `cache`; 0 keeps none",
         ),
     ] = 0
+    unload_after_s: Annotated[
+        float,
+        Field(
+            ge=0,
+            description="Time without use after which the networks' memory is given back; the next request "
+            "waits until they are loaded again; 0 keeps them",
+        ),
+    ] = 0
     trim_silence: Annotated[
         bool, Field(description="Cut the silence before a stream's first sound, 30 ms of it kept")
     ] = True
