@@ -133,11 +133,11 @@ check: setup
 
 # Two processes; files and folders that share a server or an engine stay in one (tests/conftest.py).
 test: setup
-	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m 'not cluster'
+	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m 'not cluster and not index'
 
 # Under a minute on two cores: what one runs while working.
 test-fast: setup
-	$(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder -p no:schemathesis -m 'not slow and not server and not vllm and not triton and not tensorrt and not cluster' $(TESTS)
+	$(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder -p no:schemathesis -m 'not slow and not server and not vllm and not triton and not tensorrt and not cluster and not index' $(TESTS)
 
 # The built-in voice, a quarter of an hour on two cores; `python -m bench` names all programs.
 bench: setup
