@@ -45,6 +45,7 @@ $(SERVING): pyproject.toml requirements.lock
 $(INSTALLED): $(SERVING)
 	$(call locked,dev triton-client)
 	$(PIP) --no-build-isolation -e '.[dev]'
+	$(BIN)/python -m compileall -q bench finetune
 	touch $@
 
 # vLLM for the CPU, for tests and trials of FIRSTWORD_BACKEND=vllm; a GPU wants the extra `vllm` instead.
