@@ -33,7 +33,7 @@ locked = $(BIN)/python deploy/lock.py $(1) > $(VENV)/packages.txt && $(PIP) --re
 $(SERVING): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Firstword needs Python 3.11 or newer, found " + sys.version.split()[0])'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo 'Fetching what serving needs: 60 packages of 0.4 GB, then torch; once, and for minutes.'
+	@echo 'Fetching what serving needs: 70 packages of 0.4 GB, then torch; once, and for minutes.'
 	$(call locked)
 	$(PIP_SHOWN) $(if $(TORCH_INDEX),--retries 2 --timeout 30 --extra-index-url $(TORCH_INDEX)) $(TORCH)
 	$(PIP) --no-build-isolation --no-deps -e .
