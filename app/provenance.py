@@ -18,10 +18,10 @@ from firstword.app.audio.watermark import DETECTOR_HZ, Watermark
 from firstword.app.audio.watermark_detector import Detection, Detector
 from firstword.app.content_credentials import (
     SIGNED_FORMATS,
+    SelfMadeSigner,
     Signer,
     UnusableCredentials,
     read_manifest,
-    self_made_signer,
 )
 from firstword.app.options import InvalidOptions, ProvenanceOptions
 
@@ -45,7 +45,7 @@ class Provenance:
 
     watermark: Watermark | None = None
     detector: Detector | None = None
-    signer: Signer | None = None
+    signer: Signer | SelfMadeSigner | None = None
     names_source: bool = False
 
     def marks_of(self, output: OutputFormat, is_whole: bool) -> tuple[str, ...]:
@@ -118,7 +118,7 @@ def read_key(path: Path, makes_it: bool = False) -> bytes:
         raise ValueError(f"the watermark's key cannot be read: {error}") from None
 
 
-def _open_signer(options: ProvenanceOptions, data_dir: Path) -> Signer:
+def _open_signer(options: ProvenanceOptions, data_dir: Path) -> Signer | SelfMadeSigner:
     certificate, key = options.provenance_certificate, options.provenance_certificate_key
     if (certificate is None) != (key is None):
         raise InvalidOptions(
@@ -127,7 +127,7 @@ def _open_signer(options: ProvenanceOptions, data_dir: Path) -> Signer:
         )
     try:
         if certificate is None or key is None:
-            return self_made_signer(data_dir / CREDENTIALS_DIRECTORY)
+            return SelfMadeSigner(data_dir / CREDENTIALS_DIRECTORY)
         return Signer(certificate.read_bytes(), key.read_bytes())
     except ImportError as error:
         raise InvalidOptions(
