@@ -135,6 +135,30 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class StateOptions:
+    """What flow and vocoder keep of a stream."""
+
+    window_s: Annotated[
+        float,
+        Field(ge=0, description="How much of its own past a stream attends to; 0 is all, and costs grow"),
+    ] = 10
+    state_precision: Annotated[
+        StatePrecisionChoice,
+        Field(
+            description="Format of keys and values in a CPU's flow; auto: int8 where a large flow is in int8"
+        ),
+    ] = "auto"
+    max_state_mb: Annotated[
+        int | None,
+        Field(ge=1, description="Memory of one stream, its window shortened to fit; empty is no budget"),
+    ] = None
+
+    @property
+    def max_state_bytes(self) -> int | None:
+        return None if self.max_state_mb is None else self.max_state_mb * _MIB
+
+
+@dataclass(frozen=True, slots=True)
 class NetworkOptions:
     """Which networks are loaded, and how they run."""
 
@@ -189,10 +213,7 @@ class NetworkOptions:
             "and 5 on a GPU, which makes the next second before those are heard",
         ),
     ] = 0
-    window_s: Annotated[
-        float,
-        Field(ge=0, description="How much of its own past a stream attends to; 0 is all, and costs grow"),
-    ] = 10
+    state: StateOptions = StateOptions()
     solver_steps: Annotated[
         int,
         Field(
@@ -202,16 +223,6 @@ class NetworkOptions:
             "checkpoint's own: 3 of the built-in voice, 10 of the published ones",
         ),
     ] = 0
-    state_precision: Annotated[
-        StatePrecisionChoice,
-        Field(
-            description="Format of keys and values in a CPU's flow; auto: int8 where a large flow is in int8"
-        ),
-    ] = "auto"
-    max_state_mb: Annotated[
-        int | None,
-        Field(ge=1, description="Memory of one stream, its window shortened to fit; empty is no budget"),
-    ] = None
     num_threads: Annotated[
         int,
         Field(
@@ -223,10 +234,6 @@ class NetworkOptions:
         int,
         Field(ge=0, description="Threads that turn speech tokens into sound; 0 chooses by the machine"),
     ] = 0
-
-    @property
-    def max_state_bytes(self) -> int | None:
-        return None if self.max_state_mb is None else self.max_state_mb * _MIB
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,12 +41,16 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """watermark: laid into all speech. detector: None where there is no key. signer: of whole files."""
+    """watermark: laid into all speech. detector: None where there is no key. signer: of whole files.
+
+    tags_files: whether files say that they are synthetic.
+    """
 
     watermark: Watermark | None = None
     detector: Detector | None = None
     signer: Signer | SelfMadeSigner | None = None
     names_source: bool = False
+    tags_files: bool = True
 
     def marks_of(self, output: OutputFormat, is_whole: bool) -> tuple[str, ...]:
         """Return what an answer carries: of `watermark`, `metadata` and `c2pa`."""
@@ -84,7 +88,7 @@ class Provenance:
 NO_MARKS: Final = Provenance()
 
 
-def open_provenance(options: ProvenanceOptions, data_dir: Path) -> Provenance:
+def open_provenance(options: ProvenanceOptions, data_dir: Path, tags_files: bool = True) -> Provenance:
     """Read or make the key and the certificate that the options ask for. Raises InvalidOptions."""
     level = options.provenance
     watermark = detector = None
@@ -100,7 +104,8 @@ def open_provenance(options: ProvenanceOptions, data_dir: Path) -> Provenance:
     except ValueError as error:
         raise InvalidOptions(f"FIRSTWORD_PROVENANCE is {level}: {error}") from None
     signer = _open_signer(options, data_dir) if options.provenance_manifest and level != "off" else None
-    return Provenance(watermark, detector, signer, names_source=level != "off")
+    names_source = level != "off"
+    return Provenance(watermark, detector, signer, names_source, tags_files or names_source)
 
 
 def read_key(path: Path, makes_it: bool = False) -> bytes:

@@ -172,7 +172,9 @@ def _load_token2wav(
         assert isinstance(vocoder, HiFT), vocoder
         cosyvoice1 = CosyVoice1Token2Wav(flow, vocoder, networks=loaded)
         return cosyvoice1, cosyvoice1
-    token2wav = Token2Wav(flow, vocoder, options.window_s or None, options.max_state_bytes, loaded)
+    token2wav = Token2Wav(
+        flow, vocoder, options.state.window_s or None, options.state.max_state_bytes, loaded
+    )
     return token2wav, FirstHopPromptStates(token2wav, first_hop_tokens(options))
 
 
