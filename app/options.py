@@ -238,6 +238,28 @@ class NetworkOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueOptions:
+    """How many requests wait for a slot, and how long."""
+
+    max_queued: Annotated[
+        int, Field(ge=0, description="Requests that wait for a slot; more are refused with 503")
+    ] = 16
+    queue_timeout_s: Annotated[
+        float, Field(gt=0, description="How long a request waits for a slot before its 503")
+    ] = 0.5
+    max_queued_files: Annotated[
+        int,
+        Field(
+            ge=0,
+            description='Requests with "stream": false that wait for a slot; more are refused with 503',
+        ),
+    ] = 64
+    file_queue_timeout_s: Annotated[
+        float, Field(gt=0, description='How long a request with "stream": false waits before its 503')
+    ] = 60
+
+
+@dataclass(frozen=True, slots=True)
 class EngineOptions:
     """How many streams speak at once, and how they are delivered."""
 
@@ -256,22 +278,7 @@ class EngineOptions:
             "by; else an earlier start's figures count"
         ),
     ] = False
-    max_queued: Annotated[
-        int, Field(ge=0, description="Requests that wait for a slot; more are refused with 503")
-    ] = 16
-    queue_timeout_s: Annotated[
-        float, Field(gt=0, description="How long a request waits for a slot before its 503")
-    ] = 0.5
-    max_queued_files: Annotated[
-        int,
-        Field(
-            ge=0,
-            description='Requests with "stream": false that wait for a slot; more are refused with 503',
-        ),
-    ] = 64
-    file_queue_timeout_s: Annotated[
-        float, Field(gt=0, description='How long a request with "stream": false waits before its 503')
-    ] = 60
+    queue: QueueOptions = QueueOptions()
     listener_buffer_s: Annotated[
         float, Field(gt=0, description="Audio made ahead of one listener before its stream pauses")
     ] = 10

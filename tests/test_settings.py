@@ -47,7 +47,11 @@ def test_argument_goes_before_environment_before_file_before_default(
     monkeypatch.setenv("FIRSTWORD_PORT", "10")
     monkeypatch.setenv("FIRSTWORD_MAX_STREAMS", "20")
     settings = load_settings(port=100, host=None)
-    assert (settings.server.port, settings.engine.max_streams, settings.engine.max_queued) == (100, 20, 3)
+    assert (settings.server.port, settings.engine.max_streams, settings.engine.queue.max_queued) == (
+        100,
+        20,
+        3,
+    )
     assert settings.server.host == "127.0.0.1"  # None leaves it
 
 

@@ -79,7 +79,6 @@ class LoadedNetworks:
             sample_rate_hz=self.token2wav.sample_rate_hz,
             default_speaker=default_speaker,
             can_continue_text=self.prompt_builder.can_continue_text,
-            takes_instruct=traits.takes_instruct,
             languages=traits.languages,
             limits=limits,
             voice_modes=(

@@ -281,9 +281,9 @@ class ToyEngine:
             self.token2wav.sample_rate_hz,
             "hum",
             can_do_all,
-            can_do_all,
             ("en",),
             limits,
+            voice_modes=("zero_shot", "cross_lingual", "sft", *(("instruct",) if can_do_all else ())),
             accents=("british",),
             refuses_other_languages=refuses_other_languages,
         )
