@@ -78,6 +78,25 @@ def _fraction(fields: Fields, text: str) -> str:
     return f"{cardinal(whole)} and {spoken}" if whole else spoken
 
 
+def _rare_fraction(fields: Fields, text: str) -> str:
+    whole, above, below = fields["whole"], _of(fields, "above"), _of(fields, "below")
+    spoken = f"{cardinal(above)} {'halve' if below == '2' else ordinal(below)}{'' if above == '1' else 's'}"
+    return f"{cardinal(whole)} and {spoken}" if whole else spoken
+
+
+def _verse(fields: Fields, text: str) -> str:
+    last = fields["last"]
+    spoken = f"{cardinal(_of(fields, 'chapter'))} {cardinal(_of(fields, 'verse'))}"
+    return f"{spoken} to {cardinal(last)}" if last else spoken
+
+
+def _names(fields: Fields, text: str) -> str:
+    def whole(name: str) -> str:
+        return vocabulary.MONTHS.get(name[:3].lower()) or vocabulary.WEEKDAYS[name[:3]]
+
+    return f"{whole(_of(fields, 'first'))} to {whole(_of(fields, 'last'))}"
+
+
 def _ratio(fields: Fields, text: str) -> str:
     return f"{cardinal(_of(fields, 'low'))} to {cardinal(_of(fields, 'high'))}"
 
@@ -105,6 +124,10 @@ def _money(fields: Fields, previous: str, is_counted: bool) -> str:
     return f"{spoken} {of_cents}{per}" if len(decimals) == 1 else f"{spoken} and {of_cents}{per}"
 
 
+def _money_with_comma(fields: Fields, previous: str, is_counted: bool) -> str:
+    return _money({**fields, "number": f"{fields['whole']}.{fields['cents']}"}, previous, is_counted)
+
+
 def _range_of_money(fields: Fields, text: str) -> str:
     scale = fields["scale"]
     low = number(_of(fields, "low"))
@@ -126,6 +149,17 @@ def _measure(fields: Fields, previous: str, is_counted: bool) -> str:
 def _measured_fraction(fields: Fields, previous: str, is_counted: bool) -> str:
     one, several = ("inch", "inches") if fields["unit"] in ('"', "″") else units.UNITS[_of(fields, "unit")]
     return f"{_fraction(fields, '')} {several if fields['whole'] and not is_counted else one}"
+
+
+def _pressure(fields: Fields, text: str) -> str:
+    spoken = f"{cardinal(_of(fields, 'above'))} over {cardinal(_of(fields, 'below'))}"
+    return f"{spoken} millimeters of mercury" if fields["unit"] else spoken
+
+
+def _latitude(fields: Fields, text: str) -> str:
+    minutes = fields["minutes"]
+    parts = [_counted(_of(fields, "number"), "degree"), *([_counted(minutes, "minute")] if minutes else [])]
+    return f"{' '.join(parts)} {contexts.COMPASS[_of(fields, 'compass')].lower()}"
 
 
 def _inches(fields: Fields, previous: str, is_counted: bool) -> str:
@@ -231,6 +265,19 @@ def _time(fields: Fields, text: str) -> str:
     return f"{hour} {spoken}{ending}"
 
 
+def _military(fields: Fields, text: str) -> str:
+    hour, minutes = _of(fields, "hour"), _of(fields, "minutes")
+    spoken = by_digits(hour) if hour[0] == "0" else cardinal(hour)
+    spoken += " hundred" if minutes == "00" else f" {_short_year(minutes)}"
+    return f"{spoken} hours" if fields["unit"] else spoken
+
+
+def _stamp(fields: Fields, previous: str, is_counted: bool) -> str:
+    seconds = None if fields["seconds"] == "00" else fields["seconds"]
+    time = _time({**fields, "seconds": seconds, "zone": "UTC" if fields["zone"] else None}, "")
+    return f"{_numeric_date(fields, previous, is_counted)}, {time}"
+
+
 def _counted(digits: str, one: str) -> str:
     return f"{number(digits)} {one if digits == '1' else f'{one}s'}"
 
@@ -261,12 +308,15 @@ def _groups(fields: Fields, text: str) -> str:
 
 
 def _telephone(fields: Fields, text: str) -> str:
+    extension = fields.get("extension")
+    text = text.removesuffix(f"x{extension}")
     runs = re.findall(r"[0-9]+", text)
     is_free = len(runs) > 1 and runs[0] == "1"
     blocks = [
         f"{cardinal(run[0])} hundred" if is_free and at == 1 and run[1:] == "00" else by_digits(run)
         for at, run in enumerate(runs)
     ]
+    blocks += [f"extension {by_digits(extension)}"] if extension else []
     return f"plus {', '.join(blocks)}" if text.startswith("+") else ", ".join(blocks)
 
 
@@ -290,7 +340,7 @@ def _hexadecimal(fields: Fields, text: str) -> str:
 
 
 def _network(fields: Fields, text: str) -> str:
-    return " dot ".join(by_digits(part) for part in text.split("."))
+    return " dot ".join(by_digits(part) for part in _of(fields, "digits").split("."))
 
 
 def _version(fields: Fields, text: str) -> str:
@@ -306,7 +356,7 @@ def _code(fields: Fields, text: str) -> str:
 
 
 def _roman(fields: Fields, text: str) -> str:
-    return cardinal(str(roman_value(_of(fields, "roman"))))
+    return cardinal(str(roman_value(_of(fields, "roman").upper())))
 
 
 def _reign(fields: Fields, previous: str, is_counted: bool) -> str:
@@ -387,6 +437,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "date.year": _named("year", year),
     "date.short_year": _named("digits", lambda digits: _short_year(digits)),
     "time.clock": _time,
+    "time.military": _military,
     "time.hour": _time,
     "duration.parts": _duration,
     "duration.minutes": _duration,
@@ -398,8 +449,13 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     ),
     "measure.feet": lambda fields, text: f"{cardinal(_of(fields, 'number'))} feet",
     "measure.degrees": _degrees,
+    "measure.pressure": _pressure,
+    "measure.latitude": _latitude,
     "range.to": _fixed(" to "),
     "range.ratio": _ratio,
+    "range.verse": _verse,
+    "range.names": _names,
+    "range.letters": lambda fields, text: f"{text[0]} to {text[2]}",
     "telephone.number": _telephone,
     "telephone.letters": _lettered_telephone,
     "serial.year": _year_and_code,
@@ -409,6 +465,11 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "serial.network": _network,
     "serial.version": _version,
     "serial.code": _code,
+    "serial.inner": lambda fields, text: f" {by_digits(_of(fields, 'digits'))}",
+    "serial.plural": lambda fields, text: f" {plural(cardinal(_of(fields, 'digits')))}",
+    "serial.pixels": lambda fields, text: (
+        f"{in_parts(_of(fields, 'wide'))} by {in_parts(_of(fields, 'high'))}"
+    ),
     "serial.road": lambda fields, text: (
         f"{' '.join(_of(fields, 'letters'))} {in_parts(_of(fields, 'digits'))}"
     ),
@@ -425,10 +486,19 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
         str(roman_value(unicodedata.normalize("NFKC", text).upper()))
     ),
     "fraction.common": _fraction,
+    "fraction.rare": _rare_fraction,
     "roman.number": _roman,
+    "roman.year": lambda fields, text: year(str(roman_value(text))),
+    "roman.range": lambda fields, text: (
+        f"{_roman(fields, text)} to {cardinal(str(roman_value(_of(fields, 'last'))))}"
+    ),
     "address.street": _street,
     "address.state": _state,
     "electronic.address": lambda fields, text: say_address(fields, ENGLISH_MARKS, by_digits),
+    "electronic.handle": lambda fields, text: (
+        f"at {say_address({**fields, 'user': None, 'path': None}, {**ENGLISH_MARKS, '_': ''}, by_digits)}"
+    ),
+    "formula.function": lambda fields, text: f"{fields['name']} of {fields['of']}",
     "formula.power": _power,
     "formula.scientific": _scientific,
     "formula.sign": _operator,
@@ -438,15 +508,18 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "formula.minus": _fixed(" minus "),
     "formula.root": _fixed("the square root of "),
     "initialism.letters": lambda fields, text: " ".join(text),
+    "abbreviation.route": _fixed("Route"),
     "abbreviation.word": _named("spoken", str),
 }
 _WITH_NEIGHBORS: Final[Mapping[str, Callable[[Fields, str, bool], str]]] = {
     "date.day_first": _day_first,
     "date.numeric": _numeric_date,
     "date.iso": _numeric_date,
+    "date.stamp": _stamp,
     "date.month_and_day": _numeric_date,
     "money.amount": _money,
     "money.behind": _money,
+    "money.comma": _money_with_comma,
     "measure.amount": _measure,
     "measure.inches": _inches,
     "measure.fraction": _measured_fraction,
