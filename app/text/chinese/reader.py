@@ -42,11 +42,14 @@ def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
         return ""
     if text in _HALVES and phrase.following[:1].isdigit():
         return _HALVES[text]
-    if phrase.following[:1] in tuple(contexts.ROMAN_BEFORE) and _ROMAN.fullmatch(text):
+    if text[0] in "IV" and phrase.following[:1] in contexts.ROMAN_BEFORE and _ROMAN.fullmatch(text):
         return cardinal(str(roman_value(text)))
-    if _PATH.fullmatch(text):
+    if text[0] == "/" and _PATH.fullmatch(text):
         return text.replace("/", "斜杠")
-    text = _ALPHABET.sub(r"\g<first>到\g<last>", text.translate(VULGAR).lstrip())
+    if not text.isascii():
+        text = text.translate(VULGAR).lstrip()
+    elif "-" in text:
+        text = _ALPHABET.sub(r"\g<first>到\g<last>", text)
     spoken = spell_addresses(text, CHINESE_MARKS, by_digits)
     if _NUMERIC.search(spoken) or phrase.before.endswith("第"):
         parts = tag(_WORD_SIGNS.sub(" ", spoken), phrase)

@@ -259,6 +259,9 @@ def is_reign(found: Match, context: Context) -> bool:
         return False
     has_title = len(behind) > 1 and behind[1] in contexts.REIGNING
     is_pronoun = found["roman"] == "I" and context.ahead(found.end()).lower() in contexts.SPEAKS
+    if found["roman"] == "I" and behind[0] in contexts.CROWNED:
+        is_named = f"{context.phrase.before}{found.string[:start]}".rstrip()[-1:].isalpha()
+        return is_named and (context.ahead(found.end()) in ("", "of") or (has_title and not is_pronoun))
     if len(found["roman"]) < 2 and (not has_title or is_pronoun):
         return False
     if start and found.string[start - 1] != " ":

@@ -30,7 +30,7 @@ LETTERED = _words(
 NUMBERED = _words(
     "room suite flight route highway interstate hwy apartment apt bus train road rt rte channel"
 )
-IN_TWO_PARTS = _words("box flight rfc")
+IN_TWO_PARTS = _words("box flight rfc rtx gtx rx geforce radeon")
 AIRCRAFT = _words("boeing airbus concorde cessna embraer 737 747 porsche peugeot bmw volvo mercedes")
 # Before one of these, K, M or B behind a number is a scale.
 COUNTABLE = _words(
@@ -102,6 +102,12 @@ NO_NAMES = _words(
     "The This That And But For Not With From Its Their Our Your Are Was Were Has Had Have Will Can May "
     "Did Does An Vitamin Plan Option Hepatitis Malcolm Team Vitamins Generation Xbox"
 )
+CROWNED = _words(
+    "James Charles Elizabeth Francis Frederick Philip Napoleon Peter Nicholas Alexander Leopold George "
+    "William Henry Edward Richard Otto Ferdinand Ivan Catherine Mary Wilhelm Pedro Ramses Constantine "
+    "Justinian Franz"
+)
+"""Behind one of these, before "of" or at an end, I is the first."""
 REIGNING = _words("King Queen Pope Emperor Empress Tsar Kaiser Prince Sultan Shah")
 SPEAKS = _words(
     "am was have had think like will would can could did do don't read saw love want need know wrote i'm "

@@ -297,6 +297,8 @@ def _elapsed(fields: Fields, text: str) -> str:
     parts = [_counted(hours, "hour")] if hours != "0" else []
     parts += [_counted(minutes, "minute")] if minutes != "0" else []
     spoken = " ".join(parts)
+    if spoken and seconds == "0":
+        return spoken
     return f"{spoken} and {_counted(seconds, 'second')}" if spoken else _counted(seconds, "second")
 
 
@@ -465,6 +467,9 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "serial.network": _network,
     "serial.version": _version,
     "serial.code": _code,
+    "serial.mixed": lambda fields, text: " ".join(
+        by_digits(run) if run.isdecimal() else run for run in re.findall(r"\d+|\D+", text)
+    ),
     "serial.inner": lambda fields, text: f" {by_digits(_of(fields, 'digits'))}",
     "serial.plural": lambda fields, text: f" {plural(cardinal(_of(fields, 'digits')))}",
     "serial.pixels": lambda fields, text: (
@@ -496,13 +501,14 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "address.state": _state,
     "electronic.address": lambda fields, text: say_address(fields, ENGLISH_MARKS, by_digits),
     "electronic.handle": lambda fields, text: (
-        f"at {say_address({**fields, 'user': None, 'path': None}, {**ENGLISH_MARKS, '_': ''}, by_digits)}"
+        f" at {say_address({**fields, 'user': None, 'path': None}, {**ENGLISH_MARKS, '_': ''}, by_digits)}"
     ),
     "formula.function": lambda fields, text: f"{fields['name']} of {fields['of']}",
     "formula.power": _power,
     "formula.scientific": _scientific,
     "formula.sign": _operator,
     "formula.compare": _operator,
+    "formula.times": _fixed(" times "),
     "formula.by": _fixed(" by "),
     "formula.multiple": _fixed(" times"),
     "formula.minus": _fixed(" minus "),
