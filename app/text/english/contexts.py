@@ -13,7 +13,7 @@ CODES = _words(
     "isbn card serial tracking text sms confirmation verification licence license passport routing badge "
     "agent imei"
 )
-FILED = _words("no number case docket ref reference invoice claim file ticket")
+FILED = _words("no case docket ref reference invoice claim file ticket")
 DIALED = _words(
     "emergency helpline hotline call calls called calling dial dials dialed dialing ring rang phone number"
 )
@@ -107,7 +107,10 @@ CROWNED = _words(
     "William Henry Edward Richard Otto Ferdinand Ivan Catherine Mary Wilhelm Pedro Ramses Constantine "
     "Justinian Franz"
 )
-"""Behind one of these, before "of" or at an end, I is the first."""
+"""Behind one of these V is the fifth where one of REIGNED follows, and I the first; also at an end."""
+REIGNED = _words(
+    "of ruled reigned invaded conquered abdicated succeeded became died married signed founded inherited"
+)
 REIGNING = _words("King Queen Pope Emperor Empress Tsar Kaiser Prince Sultan Shah")
 SPEAKS = _words(
     "am was have had think like will would can could did do don't read saw love want need know wrote i'm "

@@ -168,7 +168,7 @@ DIGITS = _rules(
         r"(?:(?P<seconds>\d+(?:\.\d+)?)\s?(?:secs?|s))?(?<=[a-z\d])(?<![\d]\d{3})(?![A-Za-z])",
         conditions.is_duration,
     ),
-    ("serial.mixed", r"(?<![\w.,-])\d+[a-z]+\d+[a-z][0-9a-z]*(?!\w)"),
+    ("serial.mixed", r"(?<![\w.,-])\d+(?!x\d)[a-z]+\d+[a-z][0-9a-z]*(?!\w)"),
     ("duration.minutes", r"(?<![\d.,:/$])(?P<minutes>\d+)m\b(?![/²³])", conditions.is_minutes),
     (
         "duration.clock",
@@ -330,6 +330,7 @@ LETTERS = _rules(
     ("range.letters", r"\b(?P<first>[A-Z])–(?P<last>[A-Z])\b|\b(?:A-Z|a-z)\b"),
     ("formula.function", r"\b(?P<name>[fgh])\((?P<of>[xyztn])\)(?!\w)"),
     ("abbreviation.route", r"\bRte\b\.?(?=\s\d)"),
+    ("serial.war", r"\bWW(?P<number>[12])\b"),
     ("serial.sharp", r"\b(?P<letter>[A-G])#(?!\w)"),
     ("serial.road", r"\b(?P<letters>US|I|SR|CR)-(?P<digits>\d{1,3})\b"),
     ("serial.road", r"\b(?P<letters>A)(?P<digits>3\d0)(?=neo\b|\b)"),
@@ -386,7 +387,7 @@ AFTER_DIGIT = _rules(
 )
 _CODES = _rules(
     # A letter code and its number: "A4", "COVID-19", "BA2490", "c325b".
-    ("serial.inner", r"(?<=[A-Za-z])(?P<digits>\d{3,})(?=(?!s\b)[A-Za-z])"),
+    ("serial.inner", r"(?<=[A-Za-z])(?<!\dx)(?P<digits>\d{3,})(?=(?!s\b)[A-Za-z])"),
     ("serial.plural", r"(?<=[A-Z])-(?P<digits>\d{2,3})s\b"),
     ("serial.code", r"(?<=[A-Za-z])(?P<digits>\d+)(?![.,]?\d)"),
     ("serial.code", r"(?<=[A-Z])-(?P<digits>\d+)(?![.,]?\d|s\b)"),

@@ -260,7 +260,7 @@ def _time(fields: Fields, text: str) -> str:
         on_the_hour = f"{hour} o'clock" if 0 < int(_of(fields, "hour")) <= 12 else f"{hour} hundred"
         return on_the_hour + ending
     spoken = f"oh {cardinal(minutes[1])}" if minutes[0] == "0" else cardinal(minutes)
-    if seconds:
+    if seconds and seconds != "00":
         spoken += f" and {_counted(str(int(seconds)), 'second')}"
     return f"{hour} {spoken}{ending}"
 
@@ -478,6 +478,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "serial.road": lambda fields, text: (
         f"{' '.join(_of(fields, 'letters'))} {in_parts(_of(fields, 'digits'))}"
     ),
+    "serial.war": lambda fields, text: f"World War {cardinal(_of(fields, 'number'))}",
     "serial.sharp": lambda fields, text: f"{fields['letter']} sharp",
     "serial.model": lambda fields, text: (
         f"{in_parts(_of(fields, 'digits'))} {in_parts(_of(fields, 'variant'))}"
