@@ -26,6 +26,7 @@ DeviceChoice = Literal["auto", "cpu", "cuda"]
 PrecisionChoice = Literal["auto", "float32", "bfloat16", "float16", "int8", "int4"]
 StatePrecisionChoice = Literal["auto", "float32", "int8"]
 HopStrategy = Literal["fixed", "growing", "time_based"]
+OtherLanguagesChoice = Literal["refuse", "warn"]
 FEW_BITS: Final[dict[str, Literal["int8", "int4"]]] = {"int8": "int8", "int4": "int4"}  # a CPU's
 
 
@@ -286,11 +287,26 @@ class EngineOptions:
         HomePath | None,
         Field(description="File of pronunciations, JSON or PLS, read again when it changes; empty is none"),
     ] = None
+    other_languages: Annotated[
+        OtherLanguagesChoice,
+        Field(
+            description="What becomes of a text most of which is in a language that the checkpoint does not "
+            "speak: refuse, with the command that helps, or warn, and speak it as it can"
+        ),
+    ] = "refuse"
     phrase_cache_mb: Annotated[
         int,
         Field(
             ge=0,
             description="Memory of finished speech for equal requests with a seed or `cache`; 0 keeps none",
+        ),
+    ] = 0
+    unload_after_s: Annotated[
+        float,
+        Field(
+            ge=0,
+            description="Time without use after which the networks' memory is given back; the next request "
+            "waits until they are loaded again; 0 keeps them",
         ),
     ] = 0
     trim_silence: Annotated[

@@ -95,6 +95,7 @@ class EngineInfo:
     num_speech_ids: int = 6561  # speech tokens are below it
     token_rate_hz: int = 25
     accents: tuple[str, ...] = ()  # beside its own
+    refuses_other_languages: bool = False  # else a text in one is spoken, with a warning
 
     def check(self, request: SynthesisRequest) -> None:
         """Raise InvalidRequest for what the checkpoint cannot do, TextTooLong."""
@@ -157,12 +158,6 @@ class EngineInfo:
         """Return the accent that the tag of a language asks for; "" for the checkpoint's own."""
         accent = _ACCENTS_OF_TAGS.get(_language_name(language), "")
         return accent if accent in self.accents else ""
-
-    def warning_of(self, language: str) -> str:
-        """Say that a text has a language that is not spoken, by its code. In ASCII."""
-        name = f"{NAMES[language]} ({language})" if language in NAMES else language
-        spoken = ", ".join(self.languages)
-        return f"the text seems to have {name} in it, and {self.checkpoint:.60} speaks {spoken} only"
 
 
 def _language_name(given: str | None) -> str:

@@ -141,12 +141,13 @@ async def open_voice(
         speakers: VoiceSpeakers
         if store is None:
             speakers = builtin = BuiltinSpeakers(speaker_networks, default_speaker)
-            info = loaded.info(builtin.default, limits, speaker_networks.has_sft)
+            default_speaker = builtin.default
         else:
             found = await stack.enter_async_context(open_speakers(loaded, speaker_networks, store))
             speakers = found.registry
-            info = loaded.info(found.registry.default_speaker, limits, speaker_networks.has_sft)
+            default_speaker = found.registry.default_speaker
             gain_of = None if found.loudness is None else found.loudness.gain_of
+        info = loaded.info(default_speaker, limits, speaker_networks.has_sft, engine.other_languages)
         parts = await start_parts(loaded, info, text, speakers, engine, TokenEvents(max_streams=1))
         stack.push_async_callback(parts.aclose)
         voice = OpenVoice(replace(parts, on_event=on_event, gain_of=gain_of), speaker_networks, speakers)

@@ -39,7 +39,7 @@ from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.runtimes.torch.cuda_graphs.capture import captured
 from firstword.models.runtimes.torch.cuda_graphs.estimator import ChunkPosition, EstimatorStep
-from firstword.models.runtimes.torch.cuda_graphs.lm import DecoderStep
+from firstword.models.runtimes.torch.cuda_graphs.lm import DecoderStep, FusedDecoder
 
 FORMS: tuple[Form, ...] = ("service", "eager", "graphs", "compiled", "tensorrt")
 PROMPT_TOKENS = 75
@@ -168,11 +168,9 @@ def _measure_lm(subject: Subject, config: ModelConfig, on_row: OnRow) -> None:
         return decoder.step
 
     def fixed(batch: int) -> tuple[nn.Module, tuple[Tensor, ...]]:
-        shape = batch, qwen2.num_key_value_heads, CAPACITY, qwen2.head_dim
-        like = lm.head.weight
-        keys, values = ([like.new_zeros(shape) for _ in range(qwen2.num_hidden_layers)] for _ in range(2))
-        step = DecoderStep(lm.decoder, keys, values, CAPACITY)
-        x = torch.randn(batch, 1, qwen2.hidden_size, device=subject.device).to(like)
+        decoder = FusedDecoder(lm.decoder, CAPACITY + 1)
+        step = DecoderStep(decoder, decoder.new_keys_values(batch), CAPACITY)
+        x = torch.randn(batch, qwen2.hidden_size, device=subject.device).to(lm.head.weight)
         position = torch.full((batch,), STEP_POSITION, device=subject.device)
         return step, (x, position, torch.ones_like(position, dtype=torch.bool))
 

@@ -134,16 +134,16 @@ class Qwen2LM(nn.Module):
         return self.embed(to_device([*ids], self.head.weight.device)[None])
 
     def embed(self, ids: Tensor) -> Tensor:
-        """ids (B, T) of the joint vocabulary -> (B, T, C)."""
+        """ids (...) of the joint vocabulary -> (..., C)."""
         names = self.vocabulary
         speech = self.speech_embedding(ids.clamp(max=names.num_speech_rows - 1))
         text = self.text_embedding((ids - names.first_text).clamp(min=0))
         x = torch.where((ids >= names.first_text)[..., None], text, speech)
         if self.config.has_cosyvoice3_vocabulary:
             return x
-        special = self.special_embedding((ids - names.sos).clamp(0, 1))
-        is_special = (ids == names.sos) | (ids == names.task)
-        return torch.where(is_special[..., None], special, x)
+        number = ids - names.sos
+        special = number.clamp(0, 1)
+        return torch.where((special == number)[..., None], self.special_embedding(special), x)
 
     def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
         """x (B, T, C) -> hidden (B, T, C) after the final norm."""

@@ -85,7 +85,15 @@ def repetition_aware_probabilities(
     what is not forbidden, N its nucleus, R the ids that repeat. A row of NaN or without any possible
     id is all 0. If nothing but one repeating id is possible, it is kept.
     """
-    scores = logits.float().masked_fill(forbidden, -math.inf)
+    return _probabilities(possible_scores(logits, forbidden), history, config)
+
+
+def possible_scores(logits: Tensor, forbidden: Tensor) -> Tensor:
+    """logits (B, V), forbidden (B, V) bool -> float32, -inf where it is forbidden."""
+    return logits.float().masked_fill(forbidden, -math.inf)
+
+
+def _probabilities(scores: Tensor, history: Tensor, config: SamplingConfig | RowSampling) -> Tensor:
     if isinstance(config, RowSampling) or config.temperature != 1:
         scores = scores / config.temperature
     full = _softmax(scores)  # F
@@ -94,13 +102,13 @@ def repetition_aware_probabilities(
     if full.device.type == "cpu" and not is_repeated.any():  # elsewhere, asking would wait for the device
         return torch.zeros_like(full).scatter(1, ids, weights)
     unrefused = weights.masked_fill(is_repeated, 0.0)
-    refused = weights.masked_fill(~is_repeated, 0.0)
+    refused = weights - unrefused
     top_refused = refused[:, :1]  # the only id that can have F > 1 / 2, where 1 - F(r) would cancel
     without_top = _softmax(scores.scatter(1, ids[:, :1], -math.inf))  # F(x) / (1 - F(top)), exactly
     has_others = without_top.sum(1, keepdim=True) > 0
     terms = F.pad(refused[:, 1:] / (1 - full.gather(1, ids[:, 1:])), (1, 0))  # N(r) / (1 - F(r))
     result = full * _sum_of_others(terms, ids, scores.shape[1]) + without_top * top_refused
-    unrefused[:, :1] += top_refused * ~has_others
+    unrefused[:, :1] += top_refused.masked_fill(has_others, 0.0)
     return result.scatter_add(1, ids, unrefused)
 
 
@@ -112,7 +120,7 @@ def draw(probabilities: Tensor, uniforms: Tensor) -> Tensor:
     """
     is_possible = probabilities > 0
     cumulative = probabilities.double().cumsum(1)
-    total = cumulative.masked_fill(~is_possible, 0.0).amax(1)
+    total = torch.where(is_possible, cumulative, 0.0).amax(1)
     target = torch.minimum(uniforms * total, total.nextafter(torch.zeros_like(total)))
     is_hit = (cumulative > target[:, None]) & is_possible
     return torch.where(total > 0, is_hit.int().argmax(1), -1)
@@ -127,10 +135,21 @@ def sample(
     config: SamplingConfig | RowSampling,
 ) -> Tensor:
     """One id a row (B,): drawn, or the most probable where is_greedy (B,); -1 for a row that has none."""
-    scores = logits.float().masked_fill(forbidden, -math.inf)
+    return sample_scores(possible_scores(logits, forbidden), history, uniforms, is_greedy, config)
+
+
+def sample_scores(
+    scores: Tensor,
+    history: Tensor,
+    uniforms: Tensor,
+    is_greedy: Tensor,
+    config: SamplingConfig | RowSampling,
+) -> Tensor:
+    """`sample` of `possible_scores` (B, V)."""
     best, greedy = scores.max(1)
-    drawn = draw(repetition_aware_probabilities(logits, forbidden, history, config), uniforms)
-    return torch.where(best.isfinite(), torch.where(is_greedy, greedy, drawn), -1)
+    drawn = draw(_probabilities(scores, history, config), uniforms)
+    is_finite = best.abs() < math.inf  # False for NaN
+    return torch.where(is_finite, torch.where(is_greedy, greedy, drawn), -1)
 
 
 def _softmax(scores: Tensor) -> Tensor:
@@ -155,7 +174,7 @@ def log_probabilities(
     """logits, forbidden (R, V), drawn (R,) -> those of the drawn ids before truncation, in `wanted` rows."""
     found: list[float | None] = [None] * len(logits)
     if wanted:
-        scores = logits[wanted].float().masked_fill(forbidden[wanted], -math.inf).log_softmax(1)
+        scores = possible_scores(logits[wanted], forbidden[wanted]).log_softmax(1)
         of_drawn = scores.gather(1, drawn[wanted, None].clamp(min=0))[:, 0].tolist()
         for number, logprob in zip(wanted, of_drawn, strict=True):
             found[number] = logprob

@@ -28,6 +28,7 @@ CASES: dict[str, dict[str, Any]] = {
         "apiKeys": {"value": "anna:sesame"},
         "model": {"name": "CosyVoice2-0.5B", "source": "modelscope", "mirror": "https://mirror.example.org"},
         "store": {"existingSecret": "store"},
+        "service": {"grpcPort": 8001},
         "ingress": {"enabled": True, "className": "nginx", "tlsSecret": "tls"},
         "autoscaling": {"enabled": True},
         "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
@@ -147,6 +148,23 @@ def test_the_model_is_downloaded_to_where_it_is_served_from() -> None:
     assert download["args"][:2] == ["download", "CosyVoice2-0.5B"]
     assert download["args"][1] in PUBLISHED
     assert f"--to={environment['FIRSTWORD_CHECKPOINT']}" in download["args"]
+
+
+@needs_helm
+def test_grpc_is_reached_once_it_has_a_port() -> None:
+    closed, opened = rendered({}), rendered({"service": {"grpcPort": 9001}})
+    for name, port in (("demo", 9001), ("demo-replicas", 8001)):
+        service = opened["Service", name]["spec"]
+        assert [one["port"] for one in service["ports"] if one["targetPort"] == "grpc"] == [port]
+        assert all(one["targetPort"] != "grpc" for one in closed["Service", name]["spec"]["ports"])
+    (server,) = opened["Deployment", "demo"]["spec"]["template"]["spec"]["containers"]
+    environment = {one["name"]: one.get("value") for one in server["env"]}
+    ports = {port["name"]: port["containerPort"] for port in server["ports"]}
+    assert str(ports["grpc"]) == environment["FIRSTWORD_GRPC_PORT"]
+    assert opened["NetworkPolicy", "demo"]["spec"]["ingress"][0]["ports"] == [
+        {"port": "http"},
+        {"port": "grpc"},
+    ]
 
 
 def test_what_the_chart_names_exists() -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from dataclasses import fields as dataclass_fields
+from functools import partial
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ from firstword.app.core.request import (
 )
 from firstword.app.core.token2wav_pool import Token2WavPool
 from firstword.app.engine.engine import SpeechEngine
+from firstword.app.engine.unloading import Unloading, WakingAdmission
 from firstword.app.errors import InvalidRequest, SpeakerNotFound
 from firstword.app.options import HopStrategy
 from firstword.app.speakers.interface import PreparedSpeaker, SentRecording, SpeakerInfo
@@ -258,13 +260,21 @@ class ToyEngine:
         token2wav: ToyToken2Wav | None = None,
         limits: WorkLimits = WorkLimits(max_text_chars=200),  # noqa: B008
         watermark: Watermark | None = None,
+        refuses_other_languages: bool = False,
+        unload_after_s: float = 0.0,
     ) -> None:
         self.generator = ToyGenerator()
         self.token2wav = token2wav or ToyToken2Wav()
         self.clock = Clock()
         self.metrics = Metrics()
         self.speakers = ToySpeakers()
-        self.admission = Admission(max_streams, max_queued, 60.0, self.clock, 20, 60.0)
+        self.unloading: Unloading | None = None
+        make: Callable[..., Admission] = Admission
+        if unload_after_s:
+            load = lambda: [type(self.token2wav)()]  # noqa: E731
+            self.unloading = Unloading([self.token2wav], load, unload_after_s)
+            make = partial(WakingAdmission, self.unloading.wake)
+        self.admission = make(max_streams, max_queued, 60.0, self.clock, 20, 60.0)
         info = EngineInfo(
             "toy",
             "toy",
@@ -275,6 +285,7 @@ class ToyEngine:
             ("en",),
             limits,
             accents=("british",),
+            refuses_other_languages=refuses_other_languages,
         )
         self.parts = StreamParts(
             info=info,
@@ -290,7 +301,7 @@ class ToyEngine:
             phrases=PhraseCache(phrase_cache_bytes),
             watermark=watermark,
         )
-        self.engine = SpeechEngine(self.parts, self.metrics)
+        self.engine = SpeechEngine(self.parts, self.metrics, unloading=self.unloading)
 
     async def __aenter__(self) -> "ToyEngine":
         return self

@@ -34,7 +34,7 @@ _ALLOCATIONS = "new_empty empty empty_like empty_strided new_empty_strided scala
 ALLOCATIONS = frozenset(_ALLOCATIONS.split())
 ASKS = frozenset(("nonzero", "masked_select", "is_nonzero", "equal", "unique"))  # their size is on the device
 INDEXING = frozenset(("index", "index_put", "index_put_", "_index_put_impl_"))
-PRODUCTS = frozenset(["convolution", "mm", "addmm", "bmm", "baddbmm", "attention"])
+PRODUCTS = frozenset(["convolution", "mm", "addmm", "addmm_", "bmm", "baddbmm", "attention"])
 KERNEL_LAUNCHERS = (  # of Triton, compiled and interpreted
     ("triton.runtime.jit", "JITFunction", "run"),
     ("triton.runtime.interpreter", "GridExecutor", "__call__"),
@@ -165,7 +165,7 @@ class PretendedGpu:
         plain_args = _values(tuple(args))
         plain = {key: _values(value) for key, value in kwargs.items()}
         if name in PRODUCTS:
-            call = partial(_in_float32, call)
+            call = partial(_in_float32, call, name.endswith("_"))
         out = call(*plain_args, **plain)
         given = _tensors((args, kwargs))
         if self.tape is not None:
@@ -446,13 +446,14 @@ def _values(given: Any) -> Any:
     return given
 
 
-def _in_float32(call: Call, *args: Any, **kwargs: Any) -> Any:
+def _in_float32(call: Call, is_in_place: bool, *args: Any, **kwargs: Any) -> Any:
     """Compute a product of bfloat16 in float32: CPUs without its arithmetic take twenty times as long."""
     given = _tensors((args, kwargs))
     if all(one.dtype != torch.bfloat16 for one in given):
         return call(*args, **kwargs)
     widened = [_widened(one) for one in args], {key: _widened(one) for key, one in kwargs.items()}
-    return call(*widened[0], **widened[1]).bfloat16()
+    made = call(*widened[0], **widened[1])
+    return args[0].copy_(made) if is_in_place else made.bfloat16()
 
 
 def _widened(given: Any) -> Any:
@@ -517,7 +518,12 @@ def _one_kernel(original: Call, name: str) -> Call:
 
 
 def _attention(original: Call) -> Call:
-    kernel = _one_kernel(original, "attention")
+    def laid_out(*args: Any, **kwargs: Any) -> Tensor:
+        """As a GPU's kernels lay their output out, (B, T, H, D): a CPU has others that do not."""
+        made: Tensor = original(*args, **kwargs)
+        return made.transpose(1, 2).contiguous().transpose(1, 2)
+
+    kernel = _one_kernel(laid_out, "attention")
 
     def call(q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, **kwargs: Any) -> Any:
         masks = [] if attn_mask is None else [attn_mask]

@@ -11,7 +11,7 @@ from firstword.models.config import FRAMES_PER_TOKEN, NUM_MELS
 from firstword.models.cuda import pinned, to_device
 from firstword.models.flow.flow import Flow
 from firstword.models.flow.incremental import FlowChunk
-from firstword.models.flow.solver import solve
+from firstword.models.flow.solver import solve, time_steps
 from firstword.models.flow.state import estimator_layout, front_layouts
 from firstword.models.runtimes.torch.cuda_graphs.buckets import bucket
 from firstword.models.runtimes.torch.cuda_graphs.capture import (
@@ -21,6 +21,7 @@ from firstword.models.runtimes.torch.cuda_graphs.capture import (
     graph_memory,
     recorded_or_eager,
 )
+from firstword.models.runtimes.torch.cuda_graphs.fused_estimators import fused_estimator
 from firstword.models.runtimes.torch.cuda_graphs.pages import (
     NetworkPages,
     PagedContexts,
@@ -75,6 +76,8 @@ class GraphedFlow:
         self._tokens, self._mels, self._estimator = (
             NetworkPages(*network, counts, like) for network in networks
         )
+        times = [t for t, _ in time_steps(steps)]
+        self._velocity_over = fused_estimator(flow.estimator, times)
         left_bytes = sum(one.left[0].nbytes for one in (self._tokens, self._mels, self._estimator))
         self.pages = PagePool(1, num_pages, page_bytes)
         self._slots = PagePool(2, 2 * num_pages, left_bytes)
@@ -173,11 +176,5 @@ class GraphedFlow:
         frame = at_frames.start[:, None] + torch.arange(self._frames, device=numbers.device)
         noise = flow.noise[:, frame % flow.noise.shape[1]].transpose(0, 1)  # (B, M, 2 T)
         contexts = PagedContexts(self._estimator, at_frames, spks.dtype)
-
-        def velocity(step: int, x: Tensor, mu: Tensor, t: Tensor, spks: Tensor, cond: Tensor) -> Tensor:
-            context = contexts.at(step)
-            made: Tensor = flow.estimator(x, mu, t, spks, cond, context)
-            context.finish()
-            return made
-
+        velocity = self._velocity_over(contexts)
         return solve(velocity, cfm, noise, mu, spks, cond)

@@ -1,110 +1,148 @@
-"""The language model of CosyVoice 2 and 3 at fixed shapes: an id of each row, or several of one row."""
+"""The layers of a Qwen2 at fixed shapes, in few kernels: an id of each row, or several of one row."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from firstword.models.lm.kv_cache import attend_grouped
-from firstword.models.lm.qwen2 import Qwen2Decoder
+from firstword.models.lm.qwen2 import Qwen2Decoder, Qwen2Layer, rotary_table, rotate_halves
+from firstword.models.runtimes.torch.cuda_graphs.joined import joined
+
+Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
+"""Layer, q (N, H, D), k and v (N, G, D) of N ids -> (N, H D), the heads in the order of `FusedDecoder`."""
 
 
-class FixedTokenContext:
-    """`AttentionContext` of one new token of each row, over the first `num_visible` positions of buffers.
+@dataclass(frozen=True, slots=True, eq=False)
+class _FusedLayer:
+    attention_norm: nn.Module
+    qkv: tuple[Tensor, Tensor | None]
+    out: Tensor  # (H D, C)
+    mlp_norm: nn.Module
+    gate_up: Tensor
+    down: Tensor  # (hidden, C)
 
-    keys, values: of each layer (at least B, G, capacity, D), written in place at `position` (B,) where
-    `is_active` (B,); the other rows compute a value that nobody sees. `num_visible` covers every position.
+
+class FusedDecoder(nn.Module):
+    """`Qwen2Decoder` with the same weights, for ids one after the other in a dimension.
+
+    Projections of one input are one product; a rotation is a product with the matrix of its position, in the
+    weights' dtype; the last product of attention and MLP adds to what there is. What attention gives has its
+    H = G x R heads in the order (R, G), in which it comes of G heads of R queries without a copy.
     """
 
-    def __init__(
-        self,
-        keys: Sequence[Tensor],
-        values: Sequence[Tensor],
-        position: Tensor,
-        is_active: Tensor,
-        num_visible: int,
-    ):
-        self._keys, self._values = keys, values
-        self._rows = torch.arange(len(position), device=position.device)
-        self._position = position.clamp(max=keys[0].shape[2] - 1)
-        self._is_active = is_active[:, None, None]
-        self._num_visible = num_visible
-        visible = torch.arange(num_visible, device=position.device)
-        self._mask = (visible <= self._position[:, None])[:, None, None]  # (B, 1, 1, visible)
+    def __init__(self, decoder: Qwen2Decoder, num_positions: int):
+        super().__init__()
+        config = decoder.config
+        self.num_groups, self.head_dim = config.num_key_value_heads, config.head_dim
+        self.num_positions = num_positions  # the last of which is scratch
+        self.norm = decoder.norm
+        self._layers = [self._fused(layer) for layer in decoder.layers]
+        like = decoder.layers[0].mlp.down.weight
+        self.numbers = torch.arange(num_positions, device=like.device)
+        self.rotations = rotation_matrices(num_positions, config.head_dim, config.rope_theta, like)
+        minus_infinity = like.new_full((num_positions, num_positions), float("-inf"))
+        self.unseen = minus_infinity.triu(1)  # row p: what is added to the scores of a query at p
 
-    def positions(self, length: int, device: torch.device) -> Tensor:
-        assert length == 1, f"{length} tokens of a row"
-        return self._position[:, None]
+    def new_keys_values(self, num_rows: int) -> list[Tensor]:
+        """Return zeros for each layer's keys and values: (rows, 2, G, positions, D)."""
+        shape = num_rows, 2, self.num_groups, self.num_positions, self.head_dim
+        return [self.rotations.new_zeros(shape) for _ in self._layers]
 
-    def attend(
-        self, layer: int, q: Tensor, k: Tensor, v: Tensor, distance_query: Tensor | None = None
-    ) -> Tensor:
-        assert distance_query is None, "relative positions"
-        keys, values = (
-            self._written(buffers[layer][: len(self._rows)], new)
-            for buffers, new in ((self._keys, k), (self._values, v))
+    def forward(self, x: Tensor, position: Tensor, attend: Attend) -> Tensor:
+        """x (N, C), overwritten, position (N,) -> (N, C)."""
+        rotation = self.rotations.index_select(0, position)  # (N, D, D)
+        for number, layer in enumerate(self._layers):
+            heads = F.linear(layer.attention_norm(x), *layer.qkv).unflatten(1, (-1, self.head_dim))
+            turned, v = heads[:, : -self.num_groups], heads[:, -self.num_groups :]
+            turned = torch.bmm(turned, rotation)  # (N, H + G, D)
+            y = attend(number, turned[:, : -self.num_groups], turned[:, -self.num_groups :], v)
+            x.addmm_(y, layer.out)
+            gate, up = F.linear(layer.mlp_norm(x), layer.gate_up).chunk(2, dim=1)
+            x.addmm_(F.silu(gate).mul_(up), layer.down)
+        normed: Tensor = self.norm(x)
+        return normed
+
+    def _fused(self, layer: Qwen2Layer) -> _FusedLayer:
+        attention, mlp = layer.attention, layer.mlp
+        heads = attention.out.weight.detach().unflatten(1, (self.num_groups, -1, self.head_dim))
+        return _FusedLayer(
+            layer.attention_norm,
+            joined([attention.query, attention.key, attention.value]),
+            heads.transpose(1, 2).flatten(1).mT,
+            layer.mlp_norm,
+            joined([mlp.gate, mlp.up])[0],
+            mlp.down.weight.detach().mT,
         )
-        return attend_grouped(q, keys, values, self._mask)
 
-    def _written(self, buffer: Tensor, new: Tensor) -> Tensor:
-        """buffer (B, G, capacity, D), new (B, G, 1, D) -> what is visible of it."""
-        before = buffer[self._rows, :, self._position]  # (B, G, D)
-        buffer[self._rows, :, self._position] = torch.where(self._is_active, new[:, :, 0], before)
-        return buffer[:, :, : self._num_visible]
+
+def rotation_matrices(num_positions: int, head_dim: int, theta: float, like: Tensor) -> Tensor:
+    """Return the matrix of each position, (positions, D, D): x @ matrix is what `rotate_halves` gives."""
+    table = rotary_table(torch.arange(num_positions, device=like.device)[:, None], head_dim, theta)
+    rows = torch.eye(head_dim, device=like.device)[:, None].expand(num_positions, -1, -1, -1)
+    return rotate_halves(rows, table)[:, :, 0].to(like.dtype)
 
 
 class DecoderStep(nn.Module):
-    """A step of the decoder over buffers that are its own for good; what changes is in the arguments."""
+    """A step of the decoder over keys and values that are its own for good; the rest is in the arguments."""
 
-    def __init__(
-        self, decoder: Qwen2Decoder, keys: Sequence[Tensor], values: Sequence[Tensor], num_visible: int
-    ):
+    def __init__(self, decoder: FusedDecoder, keys_values: Sequence[Tensor], num_visible: int):
+        """keys_values: as of `new_keys_values`, of at least B rows. num_visible: covers every position."""
         super().__init__()
         self.decoder = decoder
-        self._keys, self._values, self._num_visible = list(keys), list(values), num_visible
+        self._keys_values, self._num_visible = list(keys_values), num_visible
 
     def forward(self, x: Tensor, position: Tensor, is_active: Tensor) -> Tensor:
-        """x (B, 1, C), position (B,) of the new token, is_active (B,) -> hidden (B, 1, C)."""
-        context = FixedTokenContext(self._keys, self._values, position, is_active, self._num_visible)
-        return self.decoder(x, context)
+        """x (B, C), overwritten, position (B,) of the new id, is_active (B,) -> hidden (B, C).
+
+        Rows that are not active write to the scratch, and compute a value that nobody sees.
+        """
+        decoder, visible = self.decoder, self._num_visible
+        position = torch.where(is_active, position, decoder.num_positions - 1)
+        bias = decoder.unseen[:, :visible].index_select(0, position)[:, None, None]  # (B, 1, 1, visible)
+        rows = decoder.numbers[: len(x)]
+
+        def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            keys, values = self._keys_values[layer][: len(x)].unbind(1)  # (B, G, positions, D)
+            keys[rows, :, position] = k
+            values[rows, :, position] = v
+            grouped = q.unflatten(1, (decoder.num_groups, -1))  # (B, G, R, D)
+            keys, values = keys[:, :, :visible], values[:, :, :visible]
+            y = F.scaled_dot_product_attention(grouped, keys, values, attn_mask=bias)
+            return y.transpose(1, 2).flatten(1)
+
+        hidden: Tensor = decoder(x, position, attend)
+        return hidden
 
 
-class FixedRunContext:
-    """`AttentionContext` of a run of T new ids of one row, over its first `num_visible` positions of buffers.
+class DecoderRun(nn.Module):
+    """A run of several new ids of one row over keys and values that stay."""
 
-    keys, values: of each layer (rows, G, capacity, D), written in place in `row` (1,) from `start` (1,) on;
-    what stands there behind the run's own ids is written again before it is seen.
-    """
+    def __init__(self, decoder: FusedDecoder, keys_values: Sequence[Tensor], num_visible: int):
+        super().__init__()
+        self.decoder = decoder
+        self._keys_values, self._num_visible = list(keys_values), num_visible
 
-    def __init__(
-        self,
-        keys: Sequence[Tensor],
-        values: Sequence[Tensor],
-        row: Tensor,
-        start: Tensor,
-        num_visible: int,
-    ):
-        self._keys, self._values, self._row = keys, values, row
-        self._start, self._num_visible = start, num_visible
-        self._positions: Tensor | None = None  # (1, T)
-        self._mask: Tensor | None = None  # (1, 1, T, visible)
+    def forward(self, x: Tensor, row: Tensor, start: Tensor) -> Tensor:
+        """x (T, C), overwritten, in `row` (1,) from `start` (1,) on -> hidden (T, C).
 
-    def positions(self, length: int, device: torch.device) -> Tensor:
-        self._positions = self._start[:, None] + torch.arange(length, device=device)
-        visible = torch.arange(self._num_visible, device=device)
-        self._mask = (visible <= self._positions[..., None])[:, None]
-        return self._positions
+        What it writes there behind the run's own ids is written again before it is seen.
+        """
+        decoder, visible = self.decoder, self._num_visible
+        position = start + decoder.numbers[: len(x)]  # (T,)
+        bias = decoder.unseen[:, :visible].index_select(0, position)  # (T, visible)
+        rows = row.expand(len(x))
 
-    def attend(
-        self, layer: int, q: Tensor, k: Tensor, v: Tensor, distance_query: Tensor | None = None
-    ) -> Tensor:
-        assert distance_query is None, "relative positions"
-        keys, values = (
-            self._written(buffers[layer], new) for buffers, new in ((self._keys, k), (self._values, v))
-        )
-        return attend_grouped(q, keys, values, self._mask)
+        def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            keys, values = self._keys_values[layer].unbind(1)
+            keys[rows, :, position] = k
+            values[rows, :, position] = v
+            seen = self._keys_values[layer][:, :, :, :visible].index_select(0, row)[0]  # (2, G, visible, D)
+            grouped = q.unflatten(1, (decoder.num_groups, -1)).permute(1, 2, 0, 3)  # (G, R, T, D)
+            keys, values = seen[:, :, None].expand(-1, -1, grouped.shape[1], -1, -1).unbind(0)
+            y = F.scaled_dot_product_attention(grouped, keys, values, attn_mask=bias)
+            return y.permute(2, 1, 0, 3).flatten(1)
 
-    def _written(self, buffer: Tensor, new: Tensor) -> Tensor:
-        """buffer (rows, G, capacity, D), new (1, G, T, D) -> what is visible of the row (1, G, L, D)."""
-        buffer[self._row[:, None], :, self._positions] = new.transpose(1, 2)
-        return buffer[:, :, : self._num_visible].index_select(0, self._row)
+        hidden: Tensor = decoder(x, position, attend)
+        return hidden

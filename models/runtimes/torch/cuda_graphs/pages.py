@@ -181,7 +181,6 @@ class PagedContexts:
         batch, device = len(places.start), places.start.device
         stride = 2 * network.group * network.heads
         inner = torch.arange(stride, device=device).view(2, 1, stride // 2)  # (2, 1, G H)
-        self.own_rows = (places.own[None, :, None] * stride + inner).flatten()  # (2 B G H,)
         self.seen_rows = (places.pages[None, :, None] * stride + inner[..., None]).flatten()  # (2 B G H P,)
         frame = torch.arange(network.frames, device=device)
         is_seen = (frame < places.counts[..., None]).flatten(1)  # (B, P F)
@@ -236,16 +235,28 @@ class PagedContext:
         self, layer: int, q: Tensor, k: Tensor, v: Tensor, distance_query: Tensor | None = None
     ) -> Tensor:
         """q, k, v (B G, H, F, D) -> (B G, H, F, D)."""
-        network, shared = self._network, self._shared
-        slab = network.keys_values[self._step, network.layers[layer]]  # (pages 2 G H, F, D)
-        slab.index_copy_(0, shared.own_rows, torch.stack([k, v]).view(-1, network.frames, network.size))
-        seen = slab.index_select(0, shared.seen_rows)
-        keys, values = seen.view(2, shared.num_rows, network.heads, -1, network.size)
-        bias = shared.bias
+        bias = self._shared.bias
+        keys, values = self._seen(layer, torch.stack([k, v]))
         if distance_query is not None:
-            own, table = shared.tables(distance_query.shape[-1], q.dtype)
+            own, table = self._shared.tables(distance_query.shape[-1], q.dtype)
             bias = bias + rotate(distance_query, own) @ table.mT / math.sqrt(q.shape[-1])
         return F.scaled_dot_product_attention(q, keys, values, attn_mask=bias)
+
+    def attend_joined(self, layer: int, qkv: Tensor) -> Tensor:
+        """As `attend`; qkv (B G, F, 3, H, D) -> (B G, F, H D)."""
+        q, *_ = qkv.unbind(2)
+        keys, values = self._seen(layer, qkv[:, :, 1:].permute(2, 0, 3, 1, 4))
+        y = F.scaled_dot_product_attention(q.transpose(1, 2), keys, values, attn_mask=self._shared.bias)
+        return y.transpose(1, 2).flatten(2)
+
+    def _seen(self, layer: int, own: Tensor) -> Tensor:
+        """Write the chunk's keys and values (2, B G, H, F, D). -> all visible ones (2, B G, H, P F, D)."""
+        network, shared = self._network, self._shared
+        slab = network.keys_values[self._step, network.layers[layer]]  # (pages 2 G H, F, D)
+        in_pages = own.unflatten(1, (-1, network.group)).transpose(0, 1)  # (B, 2, G, H, F, D)
+        slab.view(-1, *in_pages.shape[1:]).index_copy_(0, shared.places.own, in_pages)
+        seen = slab.index_select(0, shared.seen_rows)
+        return seen.view(2, shared.num_rows, network.heads, -1, network.size)
 
     def finish(self) -> None:
         """Write what the convolutions leave for the next chunk."""

@@ -317,10 +317,8 @@ class GraphedDecoder:
     def _move(self, seat: _Seat) -> None:
         """Go on without graphs, with what the row has of keys and values."""
         row, index = seat.row, seat.row.index
-        keys, values = (
-            [buffer[index, :, : seat.position] for buffer in buffers]
-            for buffers in (self._graphs.keys, self._graphs.values)
-        )
+        layers = [layer[index, :, :, : seat.position] for layer in self._graphs.keys_values]
+        keys, values = ([layer[which] for layer in layers] for which in (0, 1))
         self._leave(row)
         self._others.adopt(row, keys, values)
 

@@ -16,14 +16,14 @@ from firstword.models.lm.decoder import float_bits
 from firstword.models.lm.kv_cache import FIRST_LENGTH
 from firstword.models.lm.plan import Forbidden
 from firstword.models.lm.qwen2 import Qwen2LM
-from firstword.models.lm.sampling import RowSampling, class_masks, sample
+from firstword.models.lm.sampling import RowSampling, class_masks, possible_scores, sample_scores
 from firstword.models.runtimes.torch.cuda_graphs.buckets import BATCHES, bucket
 from firstword.models.runtimes.torch.cuda_graphs.capture import (
     captured,
     graph_memory,
     recorded_or_eager,
 )
-from firstword.models.runtimes.torch.cuda_graphs.lm import DecoderStep, FixedRunContext
+from firstword.models.runtimes.torch.cuda_graphs.lm import DecoderRun, DecoderStep, FusedDecoder
 
 LENGTHS = tuple(FIRST_LENGTH << power for power in range(4))
 """Positions that a step sees at most; a row has memory for the last."""
@@ -82,10 +82,11 @@ class TokenGraphs:
         window = max(MAX_WINDOW, sampling.win_size)
         candidates = min(max(MAX_CANDIDATES, sampling.top_k), lm.vocabulary.num_classes)
         self.sizes = TokenSizes(max_rows, window, candidates)
-        cache = lm.new_cache()
-        cache.reserve(max_rows, LENGTHS[-1])
-        self.device, self.keys, self.values = cache.device, cache.keys, cache.values
+        self._decoder = FusedDecoder(lm.decoder, LENGTHS[-1] + 1)
+        self.keys_values = self._decoder.new_keys_values(max_rows)
+        self.device = self.keys_values[0].device
         self._masks = class_masks(lm.vocabulary, self.device)  # (4, V)
+        self._from_end = torch.arange(window, 0, -1, device=self.device)
         columns = self.sizes.num_columns
         self._numbers = torch.zeros(max_rows, columns, dtype=torch.long, device=self.device)
         self._run_numbers = self._numbers.new_zeros(1, self.sizes.num_run_columns)
@@ -137,16 +138,17 @@ class TokenGraphs:
 
     def _step(self, rows: int, visible: int) -> Tensor:
         numbers = self._numbers[:rows]
-        is_wanted, is_given = (numbers[:, :DRAW] > 0).unbind(1)
+        flags = numbers > 0
+        is_wanted, is_given = flags[:, :DRAW].unbind(1)
         state = torch.where(is_given[:, None], numbers[:, STATE:], self._state[:rows])
         is_active = is_wanted & (state[:, ALIVE] > 0)
-        step = DecoderStep(self._lm.decoder, self.keys, self.values, visible)
-        hidden = step(self._lm.embed(state[:, ID, None]), state[:, POSITION], is_active)  # (B, 1, C)
-        drawn, results = self._draw(hidden[:, 0], numbers, state[:, HISTORY:])
+        step = DecoderStep(self._decoder, self.keys_values, visible)
+        hidden = step(self._lm.embed(state[:, ID]), state[:, POSITION], is_active)  # (B, C)
+        drawn, results = self._draw(hidden, numbers, flags, state[:, HISTORY:])
         after = self._after(state, drawn, state[:, POSITION] + 1)
         torch.where(is_active[:, None], after, state, out=self._state[:rows])
-        results = results.masked_fill(~is_active[:, None], NOT_DRAWN)
-        self.results[:rows] = torch.where(is_wanted[:, None], results, self.results[:rows])
+        results = torch.where(is_active[:, None], results, NOT_DRAWN)
+        torch.where(is_wanted[:, None], results, self.results[:rows], out=self.results[:rows])
         return self.results
 
     def _run(self, length: int, visible: int) -> Tensor:
@@ -154,43 +156,42 @@ class TokenGraphs:
         numbers = self._run_numbers[:, :columns]
         row, count, state = numbers[:, 0], numbers[:, 1], numbers[:, STATE:]
         start = state[:, POSITION]
-        context = FixedRunContext(self.keys, self.values, row, start, visible)
-        ids = self._run_numbers[:, columns : columns + length]
-        hidden = self._lm(self._lm.embed(ids), context)  # (1, T, C)
-        last = hidden.index_select(1, count - 1)[:, 0]
-        drawn, results = self._draw(last, numbers, state[:, HISTORY:])
+        run = DecoderRun(self._decoder, self.keys_values, visible)
+        ids = self._run_numbers[0, columns : columns + length]
+        hidden = run(self._lm.embed(ids), row, start)  # (T, C)
+        last = hidden.index_select(0, count - 1)
+        drawn, results = self._draw(last, numbers, numbers > 0, state[:, HISTORY:])
         self._state.index_copy_(0, row, self._after(state, drawn, start + count))
         self.results.index_copy_(0, row, results)
         return self.results
 
-    def _draw(self, hidden: Tensor, numbers: Tensor, history: Tensor) -> tuple[Tensor, Tensor]:
-        """hidden (B, C), history (B, W) -> ids (B,), results (B, 2)."""
+    def _draw(self, hidden: Tensor, numbers: Tensor, flags: Tensor, history: Tensor) -> tuple[Tensor, Tensor]:
+        """hidden (B, C), history (B, W), flags: which numbers are above 0 -> ids (B,), results (B, 2)."""
         draw = numbers[:, DRAW:STATE]
-        rule, _, is_greedy, _, top_k, min_repeats, window, _ = draw.unbind(1)
+        rule, _, _, _, top_k, min_repeats, window, _ = draw.unbind(1)
         reals = draw.view(torch.float64)
+        singles = reals.float()
         sampling = RowSampling(
-            reals[:, 3, None].float(),
+            singles[:, 3, None],
             top_k[:, None],
             min_repeats[:, None],
-            reals[:, 7, None].float(),
+            singles[:, 7, None],
             self.sizes.num_candidates,
         )
-        from_end = torch.arange(self.sizes.window, 0, -1, device=hidden.device)
-        logits, forbidden = self._lm.logits(hidden), self._masks[rule]  # (B, V)
-        drawn = sample(
-            logits,
-            forbidden,
-            history.masked_fill(from_end > window[:, None], -1),
+        scores = possible_scores(self._lm.logits(hidden), self._masks[rule])  # (B, V)
+        drawn = sample_scores(
+            scores,
+            history.masked_fill(self._from_end > window[:, None], -1),
             reals[:, 1],
-            is_greedy > 0,
+            flags[:, DRAW + 2],
             sampling,
         )
-        scores = logits.float().masked_fill(forbidden, float("-inf")).log_softmax(1)
-        logprob = scores.gather(1, drawn.clamp(min=0)[:, None])
+        logprob = scores.log_softmax(1).gather(1, drawn.clamp(min=0)[:, None])
         return drawn, torch.stack([drawn.double(), logprob[:, 0].double()], dim=1)
 
     def _after(self, state: Tensor, drawn: Tensor, position: Tensor) -> Tensor:
         """State (B, columns) with a drawn id (B,); a class of the stop set, or none, ends the row's steps."""
-        is_alive = (drawn >= 0) & (drawn < self._lm.vocabulary.num_speech_ids)
-        front = torch.stack([is_alive.long(), drawn.clamp(min=0), position], dim=1)
-        return torch.cat([front, state[:, HISTORY + 1 :], drawn[:, None]], dim=1)
+        id = drawn.clamp(0, self._lm.vocabulary.num_speech_ids - 1)
+        is_alive = (id == drawn).long()
+        front = (part[:, None] for part in (is_alive, id, position))
+        return torch.cat([*front, state[:, HISTORY + 1 :], drawn[:, None]], dim=1)

@@ -8,7 +8,7 @@ from firstword.models.flow.batched_cache import BatchedCache
 from firstword.models.flow.kv_cache import CacheWindow, PromptCache, RingKVCache
 from firstword.models.flow.state import estimator_layout
 from firstword.models.runtimes.torch.cuda_graphs.estimator import ChunkPosition, EstimatorStep
-from firstword.models.runtimes.torch.cuda_graphs.lm import DecoderStep
+from firstword.models.runtimes.torch.cuda_graphs.lm import DecoderStep, FusedDecoder
 from tests.models.networks import FLOWS, small_flow
 from tests.support.small_lm import small_lm
 
@@ -23,18 +23,23 @@ def test_decoder_step_equals_the_pass_and_leaves_other_rows_alone() -> None:
         prefill = cache.open_pass(range(row, row + 1), [length])
         lm(lm.embed(torch.arange(length)[None]), prefill)
         prefill.commit()
-    keys, values = ([part.clone() for part in parts] for parts in (cache.keys, cache.values))
+    decoder = FusedDecoder(lm.decoder, num_positions=17)
+    keys_values = decoder.new_keys_values(len(lengths) + 1)
+    for fixed, *parts in zip(keys_values, cache.keys, cache.values, strict=True):
+        fixed[: len(lengths), :, :, :16] = torch.stack(parts, dim=1)[: len(lengths), :, :, :16]
     x = lm.embed(torch.tensor([[4], [5]]))
     cache_pass = cache.open_pass(range(1, 3), [1, 1])
     expected = lm(x, cache_pass)
 
-    step = DecoderStep(lm.decoder, keys, values, num_visible=16)  # of 8 positions in use
-    padded = torch.cat([torch.randn_like(x[:1]), x, torch.randn_like(x[:1])])
+    step = DecoderStep(decoder, keys_values, num_visible=16)  # of 8 positions in use
+    padded = torch.cat([torch.randn_like(x[:1]), x, torch.randn_like(x[:1])])[:, 0]
     position, is_active = torch.tensor([999, 7, 5, 0]), torch.tensor([False, True, True, False])
     actual = step(padded, position, is_active)
-    torch.testing.assert_close(actual[1:3], expected, atol=1e-5, rtol=1e-5)
-    for fixed, grown in zip((*keys, *values), (*cache.keys, *cache.values), strict=True):
-        torch.testing.assert_close(fixed, grown, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(actual[1:3], expected[:, 0], atol=1e-5, rtol=1e-5)
+    for fixed, *parts in zip(keys_values, cache.keys, cache.values, strict=True):
+        grown = torch.stack(parts, dim=1)[: len(lengths), :, :, :16]
+        torch.testing.assert_close(fixed[: len(lengths), :, :, :16], grown, atol=1e-5, rtol=1e-5)
+        assert not fixed[len(lengths), :, :, :16].any()
 
 
 @pytest.mark.parametrize("kind", FLOWS)
