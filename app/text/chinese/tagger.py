@@ -197,6 +197,11 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"(?![\d.,%元块人个万亿次只名位])",
         None,
     ),
+    (
+        "date.season",
+        r"(?<!\d)(?P<first>19\d\d|20\d\d)[/-](?P<last>\d\d(?:\d\d)?)(?=赛季|学年|财年|年度)",
+        None,
+    ),
     ("date.years", r"(?<!\d)(?P<first>\d{4})(?:年)?\s?[-–—~～至]\s?(?P<last>\d{4})年", None),
     (
         "date.era",
