@@ -33,7 +33,7 @@ locked = $(BIN)/python deploy/lock.py $(1) > $(VENV)/packages.txt && $(PIP) --re
 $(SERVING): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Firstword needs Python 3.11 or newer, found " + sys.version.split()[0])'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo 'Fetching what serving needs: 60 packages of 0.4 GB, then torch; once, and for minutes.'
+	@echo 'Fetching what serving needs: 70 packages of 0.4 GB, then torch; once, and for minutes.'
 	$(call locked)
 	$(PIP_SHOWN) $(if $(TORCH_INDEX),--retries 2 --timeout 30 --extra-index-url $(TORCH_INDEX)) $(TORCH)
 	$(PIP) --no-build-isolation --no-deps -e .
@@ -134,11 +134,11 @@ check: setup
 
 # Two processes; files and folders that share a server or an engine stay in one (tests/conftest.py).
 test: setup
-	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m 'not cluster'
+	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m 'not cluster and not index'
 
 # Under a minute on two cores: what one runs while working.
 test-fast: setup
-	$(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder -p no:schemathesis -m 'not slow and not server and not vllm and not triton and not tensorrt and not cluster' $(TESTS)
+	$(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder -p no:schemathesis -m 'not slow and not server and not vllm and not triton and not tensorrt and not cluster and not index' $(TESTS)
 
 # The built-in voice, a quarter of an hour on two cores; `python -m bench` names all programs.
 bench: setup

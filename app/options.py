@@ -136,6 +136,30 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class StateOptions:
+    """What flow and vocoder keep of a stream."""
+
+    window_s: Annotated[
+        float,
+        Field(ge=0, description="How much of its own past a stream attends to; 0 is all, and costs grow"),
+    ] = 10
+    state_precision: Annotated[
+        StatePrecisionChoice,
+        Field(
+            description="Format of keys and values in a CPU's flow; auto: int8 where a large flow is in int8"
+        ),
+    ] = "auto"
+    max_state_mb: Annotated[
+        int | None,
+        Field(ge=1, description="Memory of one stream, its window shortened to fit; empty is no budget"),
+    ] = None
+
+    @property
+    def max_state_bytes(self) -> int | None:
+        return None if self.max_state_mb is None else self.max_state_mb * _MIB
+
+
+@dataclass(frozen=True, slots=True)
 class NetworkOptions:
     """Which networks are loaded, and how they run."""
 
@@ -190,10 +214,7 @@ class NetworkOptions:
             "and 5 on a GPU, which makes the next second before those are heard",
         ),
     ] = 0
-    window_s: Annotated[
-        float,
-        Field(ge=0, description="How much of its own past a stream attends to; 0 is all, and costs grow"),
-    ] = 10
+    state: StateOptions = StateOptions()
     solver_steps: Annotated[
         int,
         Field(
@@ -203,16 +224,6 @@ class NetworkOptions:
             "checkpoint's own: 3 of the built-in voice, 10 of the published ones",
         ),
     ] = 0
-    state_precision: Annotated[
-        StatePrecisionChoice,
-        Field(
-            description="Format of keys and values in a CPU's flow; auto: int8 where a large flow is in int8"
-        ),
-    ] = "auto"
-    max_state_mb: Annotated[
-        int | None,
-        Field(ge=1, description="Memory of one stream, its window shortened to fit; empty is no budget"),
-    ] = None
     num_threads: Annotated[
         int,
         Field(
@@ -225,9 +236,27 @@ class NetworkOptions:
         Field(ge=0, description="Threads that turn speech tokens into sound; 0 chooses by the machine"),
     ] = 0
 
-    @property
-    def max_state_bytes(self) -> int | None:
-        return None if self.max_state_mb is None else self.max_state_mb * _MIB
+
+@dataclass(frozen=True, slots=True)
+class QueueOptions:
+    """How many requests wait for a slot, and how long."""
+
+    max_queued: Annotated[
+        int, Field(ge=0, description="Requests that wait for a slot; more are refused with 503")
+    ] = 16
+    queue_timeout_s: Annotated[
+        float, Field(gt=0, description="How long a request waits for a slot before its 503")
+    ] = 0.5
+    max_queued_files: Annotated[
+        int,
+        Field(
+            ge=0,
+            description='Requests with "stream": false that wait for a slot; more are refused with 503',
+        ),
+    ] = 64
+    file_queue_timeout_s: Annotated[
+        float, Field(gt=0, description='How long a request with "stream": false waits before its 503')
+    ] = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,22 +278,7 @@ class EngineOptions:
             "by; else an earlier start's figures count"
         ),
     ] = False
-    max_queued: Annotated[
-        int, Field(ge=0, description="Requests that wait for a slot; more are refused with 503")
-    ] = 16
-    queue_timeout_s: Annotated[
-        float, Field(gt=0, description="How long a request waits for a slot before its 503")
-    ] = 0.5
-    max_queued_files: Annotated[
-        int,
-        Field(
-            ge=0,
-            description='Requests with "stream": false that wait for a slot; more are refused with 503',
-        ),
-    ] = 64
-    file_queue_timeout_s: Annotated[
-        float, Field(gt=0, description='How long a request with "stream": false waits before its 503')
-    ] = 60
+    queue: QueueOptions = QueueOptions()
     listener_buffer_s: Annotated[
         float, Field(gt=0, description="Audio made ahead of one listener before its stream pauses")
     ] = 10

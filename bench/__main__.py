@@ -19,6 +19,10 @@ MEASUREMENTS: Final = {
         "firstword.bench.gpu.kit",
         "everything of a GPU in one run of nine minutes, beside the published H100 table",
     ),
+    "offline": (
+        "firstword.bench.offline",
+        "texts into files, so many at once in each back end, beside the published table",
+    ),
     "upstream": (
         "firstword.bench.upstream",
         "the published code beside this program: one checkpoint, one text, in turn",

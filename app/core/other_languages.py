@@ -49,8 +49,8 @@ class OtherLanguages:
             info, code = self._info, max(self._num_unspoken, key=self._num_unspoken.__getitem__)
             raise InvalidRequest(
                 f"the text seems to be {_named(code)}, and {info.checkpoint:.60} speaks "
-                f"{', '.join(info.languages)} only; {remedy(code, info)}; to hear it all the same, say "
-                f'"language": "{info.languages[0]}" in the request, or set FIRSTWORD_OTHER_LANGUAGES=warn',
+                f"{', '.join(info.languages)} only; {remedy(code, info)}; to hear it all the same, ask for "
+                f"the language {info.languages[0]}, or set FIRSTWORD_OTHER_LANGUAGES=warn",
                 "text",
             )
 

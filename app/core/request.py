@@ -88,7 +88,6 @@ class EngineInfo:
     sample_rate_hz: int
     default_speaker: str
     can_continue_text: bool  # mode "continuous"
-    takes_instruct: bool
     languages: tuple[str, ...]  # ISO 639 codes
     limits: WorkLimits  # of one request
     voice_modes: tuple[VoiceMode, ...] = ("zero_shot", "cross_lingual", "instruct", "sft")
@@ -96,6 +95,10 @@ class EngineInfo:
     token_rate_hz: int = 25
     accents: tuple[str, ...] = ()  # beside its own
     refuses_other_languages: bool = False  # else a text in one is spoken, with a warning
+
+    @property
+    def takes_instruct(self) -> bool:
+        return "instruct" in self.voice_modes
 
     def check(self, request: SynthesisRequest) -> None:
         """Raise InvalidRequest for what the checkpoint cannot do, TextTooLong."""

@@ -79,7 +79,6 @@ class LoadedNetworks:
             sample_rate_hz=self.token2wav.sample_rate_hz,
             default_speaker=default_speaker,
             can_continue_text=self.prompt_builder.can_continue_text,
-            takes_instruct=traits.takes_instruct,
             languages=traits.languages,
             limits=limits,
             voice_modes=(
@@ -185,7 +184,9 @@ def _load_token2wav(
         assert isinstance(vocoder, HiFT), vocoder
         cosyvoice1 = CosyVoice1Token2Wav(flow, vocoder, networks=loaded)
         return cosyvoice1, cosyvoice1
-    token2wav = Token2Wav(flow, vocoder, options.window_s or None, options.max_state_bytes, loaded)
+    token2wav = Token2Wav(
+        flow, vocoder, options.state.window_s or None, options.state.max_state_bytes, loaded
+    )
     return token2wav, FirstHopPromptStates(token2wav, first_hop_tokens(options))
 
 

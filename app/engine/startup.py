@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from firstword.app.audio.watermark import Watermark
 from firstword.app.budget import DEFAULT_LIMITS, WorkLimits
 from firstword.app.core.admission import Admission
+from firstword.app.core.parts import Shaping
 from firstword.app.core.phrase_cache import PhraseCache
 from firstword.app.core.token2wav_pool import Token2WavPool
 from firstword.app.engine.capacity import capacity_key, open_admission
@@ -20,10 +21,9 @@ from firstword.app.engine.observing import describe, observe_batch, token_events
 from firstword.app.engine.speaker_parts import open_consents, open_speakers
 from firstword.app.engine.stages import NetworkStages
 from firstword.app.engine.unloading import WakingAdmission, WakingWorker, open_unloading
-from firstword.app.engine.voice_parts import load_front_ends, start_parts
+from firstword.app.engine.voice_parts import checked_watermark, load_front_ends, start_parts
 from firstword.app.options import (
     EngineOptions,
-    InvalidOptions,
     LMEngineOptions,
     NetworkOptions,
     SpeakerOptions,
@@ -120,8 +120,11 @@ async def running_engine(
             clock=clock,
             on_event=metrics.on_event,
             admission=admission,
-            gain_of=None if loudness is None else loudness.gain_of,
-            watermark=_checked(options.watermark, info.sample_rate_hz),
+            shaping=Shaping(
+                engine_options.trim_silence,
+                None if loudness is None else loudness.gain_of,
+                checked_watermark(options.watermark, info.sample_rate_hz),
+            ),
             phrases=PhraseCache(
                 engine_options.phrase_cache_mb << 20,
                 metrics.phrase_cache_hits.inc,
@@ -141,19 +144,9 @@ async def running_engine(
                 speaker_networks,
                 parts.pool,
                 admission,
-                parts.watermark,
+                parts.shaping.watermark,
             )
             with closing(await asyncio.to_thread(open_consents, options.speakers, postgres)) as consents:
                 yield RunningEngine(engine, speakers, consents, speaker_networks, loaded, parts.pool, stages)
         finally:
             await asyncio.shield(engine.aclose())
-
-
-def _checked(watermark: Watermark | None, sample_rate_hz: int) -> Watermark | None:
-    """Raises InvalidOptions for a checkpoint that the watermark is not made for."""
-    if watermark is not None:
-        try:
-            watermark.marker(sample_rate_hz)
-        except ValueError as error:
-            raise InvalidOptions(f"FIRSTWORD_PROVENANCE is watermark: {error}") from None
-    return watermark

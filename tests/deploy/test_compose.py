@@ -27,9 +27,9 @@ SERVERS = ("cpu", "gpu", "replica")
 def test_compose_accepts_the_file() -> None:
     """Debian's is of the first generation, which lacks two things that the specification has."""
     compose = {key: value for key, value in COMPOSE.items() if key != "name"}
-    gpu = {**compose["services"]["gpu"], "depends_on": ["download"]}
+    gpu, triton = ({**compose["services"][name], "depends_on": ["download"]} for name in ("gpu", "triton"))
     replica = {**compose["services"]["replica"], "depends_on": ["migrate"], "deploy": {"replicas": 2}}
-    compose["services"] = {**compose["services"], "gpu": gpu, "replica": replica}
+    compose["services"] = {**compose["services"], "gpu": gpu, "triton": triton, "replica": replica}
     answer = subprocess.run(
         [
             "docker-compose",
@@ -39,6 +39,8 @@ def test_compose_accepts_the_file() -> None:
             FOLDER,
             "--profile",
             "gpu",
+            "--profile",
+            "triton",
             "--profile",
             "cluster",
             "config",
@@ -96,8 +98,26 @@ def test_images_are_those_of_the_build_file() -> None:
         assert f" AS {build['target']}\n" in build_file
 
 
+def test_tritonserver_goes_through_the_stages_that_there_are() -> None:
+    """It writes the repository of the model that was downloaded, and stays in the foreground."""
+    triton, gpu = SERVICES["triton"], SERVICES["gpu"]
+    build = triton["build"]
+    build_file = (FOLDER / build["context"] / build["dockerfile"]).read_text(encoding="utf-8")
+    copied = re.findall(r"^COPY (.+) \S+$", build_file, re.MULTILINE)
+    assert all((FOLDER / build["context"] / name).exists() for names in copied for name in names.split())
+    assert "run.sh" in re.findall(r"^ENTRYPOINT (.+)$", build_file, re.MULTILINE)[0]
+    options = dict(zip(triton["command"][::2], triton["command"][1::2], strict=True))
+    assert (options["--stage"], options["--stop-stage"]) == ("2", "3")
+    assert options["--checkpoint"] == gpu["environment"]["FIRSTWORD_CHECKPOINT"]
+    script = (FOLDER / "../triton/run.sh").read_text(encoding="utf-8")
+    assert all(option in script for option in options)
+    assert triton["volumes"][1] == gpu["volumes"][1]
+    assert triton["depends_on"] == gpu["depends_on"]
+    assert options["--repository"].startswith(triton["tmpfs"][0])
+
+
 def test_images_of_others_have_a_version() -> None:
-    for name in set(SERVICES) - set(SERVERS) - {"download", "migrate"}:
+    for name in set(SERVICES) - set(SERVERS) - {"download", "migrate", "triton"}:
         assert re.search(r":v?\d+\.\d+(\.\d+)?(@sha256:[0-9a-f]{64})?$", SERVICES[name]["image"]), name
 
 

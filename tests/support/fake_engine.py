@@ -37,7 +37,6 @@ INFO = EngineInfo(
     sample_rate_hz=SAMPLE_RATE_HZ,
     default_speaker="hum",
     can_continue_text=True,
-    takes_instruct=True,
     languages=("en", "zh"),
     limits=DEFAULT_LIMITS,
 )

@@ -14,7 +14,7 @@ from firstword.app.audio.watermark import Watermark
 from firstword.app.budget import Work, WorkLimits
 from firstword.app.clients import STRANGER, Client
 from firstword.app.core.admission import Admission
-from firstword.app.core.parts import Pacing, StreamParts, TextReader
+from firstword.app.core.parts import Pacing, Shaping, StreamParts, TextReader
 from firstword.app.core.phrase_cache import PhraseCache
 from firstword.app.core.request import (
     Delivery,
@@ -281,9 +281,9 @@ class ToyEngine:
             self.token2wav.sample_rate_hz,
             "hum",
             can_do_all,
-            can_do_all,
             ("en",),
             limits,
+            voice_modes=("zero_shot", "cross_lingual", "sft", *(("instruct",) if can_do_all else ())),
             accents=("british",),
             refuses_other_languages=refuses_other_languages,
         )
@@ -295,11 +295,11 @@ class ToyEngine:
             generator=self.generator,
             pool=Token2WavPool(self.token2wav, num_workers=1, max_batch=4),
             clock=self.clock,
-            pacing=Pacing(listener_buffer_s, hop_strategy, writer_pause_s, trims_silence),
+            pacing=Pacing(listener_buffer_s, hop_strategy, writer_pause_s),
+            shaping=Shaping(trims_silence, watermark=watermark),
             on_event=self.metrics.on_event,
             admission=self.admission,
             phrases=PhraseCache(phrase_cache_bytes),
-            watermark=watermark,
         )
         self.engine = SpeechEngine(self.parts, self.metrics, unloading=self.unloading)
 

@@ -33,20 +33,12 @@ def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
     """Return how a phrase is spoken. text: the phrase, cleaned."""
     if len(text) == 1 and "\u4e00" <= text <= "\u9fff":
         return text
-    if text in _DASHES:
-        if _DAY.search(phrase.before) and phrase.following[:1] in ("周", "星", "礼"):
-            return "到"
-        has_pause = not phrase.previous or not phrase.following or phrase.previous[-1] in "，。,.；：！？"
-        return "" if has_pause else "，"
-    if text == "/" or (text == ">" and (not phrase.previous or "\n" in phrase.source)):
-        return ""
-    if text in _HALVES and phrase.following[:1].isdigit():
-        return _HALVES[text]
-    if phrase.following[:1] in tuple(contexts.ROMAN_BEFORE) and _ROMAN.fullmatch(text):
-        return cardinal(str(roman_value(text)))
-    if _PATH.fullmatch(text):
-        return text.replace("/", "斜杠")
-    text = _ALPHABET.sub(r"\g<first>到\g<last>", text.translate(VULGAR).lstrip())
+    if (spoken := _beside(text, phrase)) is not None:
+        return spoken
+    if not text.isascii():
+        text = text.translate(VULGAR).lstrip()
+    elif "-" in text:
+        text = _ALPHABET.sub(r"\g<first>到\g<last>", text)
     spoken = spell_addresses(text, CHINESE_MARKS, by_digits)
     if _NUMERIC.search(spoken) or phrase.before.endswith("第"):
         parts = tag(_WORD_SIGNS.sub(" ", spoken), phrase)
@@ -56,3 +48,23 @@ def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
             spoken = by_digits(wetext(_VALUED_ZEROS.sub("", spoken)).replace("\\", ""))  # it escapes quotes
     spoken = _SIGN.sub(lambda sign: contexts.SIGNS[sign[0]], _SLASH.sub("", spoken))
     return _BLANKS.sub("", " ".join(_DROPPED.sub("", spoken).split()))
+
+
+def _beside(text: str, phrase: Phrase) -> str | None:
+    """A dash, a slash, half a day or a numeral that its neighbors decide; None: the phrase is none."""
+    if text in _DASHES:
+        if _DAY.search(phrase.before) and phrase.following[:1] in ("周", "星", "礼"):
+            return "到"
+        has_pause = not phrase.previous or not phrase.following or phrase.previous[-1] in "，。,.；：！？"
+        return "" if has_pause else "，"
+    if text == "/" or (text == ">" and (not phrase.previous or "\n" in phrase.source)):
+        return ""
+    if text in _HALVES and phrase.following[:1].isdigit():
+        return _HALVES[text]
+    if text[0] in "IV" and phrase.following[:1] in contexts.ROMAN_BEFORE and _ROMAN.fullmatch(text):
+        return cardinal(str(roman_value(text)))
+    if text[0] == "/" and text[1:] in contexts.UNITS:
+        return f"每{contexts.UNITS[text[1:]]}"
+    if text[0] == "/" and _PATH.fullmatch(text):
+        return text.replace("/", "斜杠")
+    return None

@@ -30,6 +30,16 @@ class _Rule:
     form: str
     pattern: re.Pattern[str]
     where: Condition | None = None
+    needs: str = ""  # a character that whatever is so written has: looked for first, since that is quicker
+
+
+_NEEDS = {
+    **{"fraction.mixed": "/", "fraction.division": "=", "measure.pressure": "/", "date.event": "·"},
+    **{"date.either_way": "/", "fraction.thousandths": "‰", "fraction.percents": "%", "date.quarter": "Q"},
+    **{"time.clock": ":", "cardinal.separated": ",", "formula.minus": "=", "formula.divided": "÷"},
+    **{"measure.speed": "/", "date.decade": "s", "date.era_year": "年", "date.short_year": "年"},
+    **{"date.years": "年", "cardinal.pair": "2", "cardinal.two": "2", "date.zeros": "0"},
+}
 
 
 def _behind(words: str) -> Condition:
@@ -81,12 +91,18 @@ def _is_ordinal(found: Match, phrase: Phrase) -> bool:
 
 
 def _is_extension(found: Match, phrase: Phrase) -> bool:
-    return re.search(r"\d\s?转$", f"{phrase.before}{found.string[: found.start()]}") is not None
+    before = found.string[: found.start()][-8:] or phrase.before[-8:]
+    return before[-1:] == "转" and re.search(r"\d\s?转$", phrase.before[-8:] + before) is not None
 
 
 def _is_score(found: Match, phrase: Phrase) -> bool:
     following = f"{found.string[found.end() :]}{phrase.following}".lstrip()
     return following.startswith(tuple(contexts.SCORES.split("|"))) or _behind(contexts.SCORED)(found, phrase)
+
+
+def _is_plate(found: Match, phrase: Phrase) -> bool:
+    before = f"{phrase.before}{found.string[: found.start()]}"[-2:-1]
+    return bool(before) and before in contexts.PROVINCES
 
 
 def _is_model(found: Match, phrase: Phrase) -> bool:
@@ -152,6 +168,9 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"|95\d{3})(?![\d.%:/,])",
         _behind(contexts.DIALED),
     ),
+    ("telephone.known", r"(?<![\w.,])(?:10086|10010|10000|95\d{3}|12\d{3})(?=客服|热线)", None),
+    ("telephone.known", r"(?<![\w.,])[2-9]\d{6,7}(?![\d.%:/,元])", _behind(contexts.SUBSCRIBED)),
+    ("serial.code", r"(?<=[A-Z])\d{4,6}(?![\d.])", _is_plate),
     ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{1,5})(?=次)", None),
     ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{2,5})(?![\d.])", _behind(contexts.FLIGHTS)),
     ("serial.code", r"(?<![\d.,])\d{2,}(?:[ -]\d{2,})*(?![\d.%:,年月日])", _behind(contexts.CODES)),
@@ -176,6 +195,11 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         "date.full",
         r"(?<![\w.,-])(?P<year>19\d\d|20\d\d)(?P<month>0[1-9]|1[0-2])(?P<day>0[1-9]|[12]\d|3[01])"
         r"(?![\d.,%元块人个万亿次只名位])",
+        None,
+    ),
+    (
+        "date.season",
+        r"(?<!\d)(?P<first>19\d\d|20\d\d)[/-](?P<last>\d\d(?:\d\d)?)(?=赛季|学年|财年|年度)",
         None,
     ),
     ("date.years", r"(?<!\d)(?P<first>\d{4})(?:年)?\s?[-–—~～至]\s?(?P<last>\d{4})年", None),
@@ -250,7 +274,10 @@ _NO_DIGIT_FORMS = ("formula.", "roman.", "range.to", "cardinal.minus", "serial.m
 @lru_cache(maxsize=1)
 def _rules() -> tuple[tuple[_Rule, ...], tuple[_Rule, ...], tuple[_Rule, ...]]:
     """Return the rules for what begins with a digit, a letter, a sign; compiled at first use."""
-    rules = [_Rule(form, re.compile(pattern, re.ASCII), where) for form, pattern, where in _ROWS]
+    rules = [
+        _Rule(form, re.compile(pattern, re.ASCII), where, _NEEDS.get(form, ""))
+        for form, pattern, where in _ROWS
+    ]
     return (
         tuple(rule for rule in rules if not rule.form.startswith(_NO_DIGIT_FORMS)),
         tuple(rule for rule in rules if rule.form.startswith(_LETTER_FORMS)),
@@ -269,6 +296,8 @@ def tag(text: str, phrase: Phrase) -> Iterator[Tag | str]:
         position = found.start()
         first = text[position]
         for rule in of_digits if first.isdecimal() else of_letters if first.isalpha() else of_signs:
+            if rule.needs not in text:
+                continue
             match = rule.pattern.match(text, position)
             if match and (rule.where is None or rule.where(match, phrase)):
                 if start < position:

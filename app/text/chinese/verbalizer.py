@@ -196,6 +196,9 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "date.years": lambda fields, text: (
         f"{by_digits(_of(fields, 'first'))}到{by_digits(_of(fields, 'last'))}年"
     ),
+    "date.season": lambda fields, text: (
+        f"{by_digits(_of(fields, 'first'))}到{by_digits(_of(fields, 'last'))}"
+    ),
     "date.era": _era,
     "date.era_year": _era_year,
     "date.decade": _decade,

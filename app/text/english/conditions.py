@@ -234,14 +234,12 @@ def is_counted_in_roman(found: Match, context: Context) -> bool:
     behind = context.behind(start, 2)
     if not behind or not is_roman(found["roman"].upper()):
         return False
-    groups = found.groupdict()
-    if (
-        found["roman"].islower()
-        or groups.get("last")
-        or (behind[0].isupper() and behind[0] not in contexts.ROMAN_BEHIND)
-    ):
-        is_long = len(found["roman"]) > 1 or groups.get("last") is not None
-        return is_long and behind[0].capitalize().removesuffix("s") in contexts.ROMAN_BEHIND
+    is_range = bool(found.groupdict().get("last"))
+    is_written_otherwise = not behind[0].istitle() and behind[0] not in contexts.ROMAN_BEHIND
+    if found["roman"].islower() or is_range or is_written_otherwise:
+        name = behind[0].capitalize()
+        is_long = len(found["roman"]) > 1 or is_range
+        return is_long and not contexts.ROMAN_BEHIND.isdisjoint((name, name.removesuffix("s"), f"{name}."))
     if behind[0] in contexts.ROMAN_BEHIND or behind[0] + "." in contexts.ROMAN_BEHIND:
         if found["roman"] == "I":
             return context.ahead(end).lower() not in contexts.SPEAKS
@@ -259,6 +257,18 @@ def is_reign(found: Match, context: Context) -> bool:
         return False
     has_title = len(behind) > 1 and behind[1] in contexts.REIGNING
     is_pronoun = found["roman"] == "I" and context.ahead(found.end()).lower() in contexts.SPEAKS
+    if (
+        found["roman"] == "V"
+        and behind[0] in contexts.CROWNED
+        and context.is_ahead(found.end(), contexts.REIGNED)
+    ):
+        return True
+    if found["roman"] == "I" and behind[0] in contexts.CROWNED:
+        is_named = f"{context.phrase.before}{found.string[:start]}".rstrip()[-1:].isalpha()
+        is_king = context.ahead(found.end()).lower() in ("", *contexts.REIGNED) or (
+            has_title and not is_pronoun
+        )
+        return is_named and is_king
     if len(found["roman"]) < 2 and (not has_title or is_pronoun):
         return False
     if start and found.string[start - 1] != " ":

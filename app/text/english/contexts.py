@@ -13,7 +13,7 @@ CODES = _words(
     "isbn card serial tracking text sms confirmation verification licence license passport routing badge "
     "agent imei"
 )
-FILED = _words("no number case docket ref reference invoice claim file ticket")
+FILED = _words("no case docket ref reference invoice claim file ticket")
 DIALED = _words(
     "emergency helpline hotline call calls called calling dial dials dialed dialing ring rang phone number"
 )
@@ -30,7 +30,7 @@ LETTERED = _words(
 NUMBERED = _words(
     "room suite flight route highway interstate hwy apartment apt bus train road rt rte channel"
 )
-IN_TWO_PARTS = _words("box flight rfc")
+IN_TWO_PARTS = _words("box flight rfc rtx gtx rx geforce radeon")
 AIRCRAFT = _words("boeing airbus concorde cessna embraer 737 747 porsche peugeot bmw volvo mercedes")
 # Before one of these, K, M or B behind a number is a scale.
 COUNTABLE = _words(
@@ -101,6 +101,15 @@ NAMES_BEFORE_ROMAN = re.compile(r"[A-Z][a-z]{2,}")
 NO_NAMES = _words(
     "The This That And But For Not With From Its Their Our Your Are Was Were Has Had Have Will Can May "
     "Did Does An Vitamin Plan Option Hepatitis Malcolm Team Vitamins Generation Xbox"
+)
+CROWNED = _words(
+    "James Charles Elizabeth Francis Frederick Philip Napoleon Peter Nicholas Alexander Leopold George "
+    "William Henry Edward Richard Otto Ferdinand Ivan Catherine Mary Wilhelm Pedro Ramses Constantine "
+    "Justinian Franz"
+)
+"""Behind one of these V is the fifth where one of REIGNED follows, and I the first; also at an end."""
+REIGNED = _words(
+    "of ruled reigned invaded conquered abdicated succeeded became died married signed founded inherited"
 )
 REIGNING = _words("King Queen Pope Emperor Empress Tsar Kaiser Prince Sultan Shah")
 SPEAKS = _words(

@@ -12,16 +12,31 @@ from firstword.app.text.english.conditions import Condition
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A form, how it is written, and where it is meant; None: everywhere."""
+    """A form, how it is written, and where it is meant; None: everywhere.
+
+    needs: a character that whatever is so written has, which is looked for first, since that is quicker.
+    """
 
     form: str
     pattern: re.Pattern[str]
     where: Condition | None = None
+    needs: str = ""
+
+
+_NEEDS = {
+    **{"date.stamp": "T", "measure.pressure": "/", "measure.fraction": "/", "fraction.rare": "/"},
+    **{"fraction.common": "/", "date.month_and_day": "/", "range.verse": ":", "range.ratio": ":"},
+    **{"duration.clock": ":", "measure.latitude": "°", "serial.network": ".", "serial.version": "."},
+    **{"money.comma": ",", "telephone.letters": "-", "serial.year": "-", "serial.model": "-"},
+    **{"range.halves": "-", "formula.times": "x", "formula.by": "x", "electronic.handle": "@"},
+    **{"formula.root": "√", "cardinal.hash": "#", "formula.function": "(", "serial.sharp": "#"},
+}
 
 
 def _rules(*rows: tuple[str, str] | tuple[str, str, Condition]) -> tuple[Rule, ...]:
     return tuple(
-        Rule(row[0], re.compile(row[1], re.ASCII), row[2] if len(row) == 3 else None) for row in rows
+        Rule(row[0], re.compile(row[1], re.ASCII), row[2] if len(row) == 3 else None, _NEEDS.get(row[0], ""))
+        for row in rows
     )
 
 
@@ -62,6 +77,11 @@ DIGITS = _rules(
         r"(?<![\w.,$€£(])(?:(?:1[ .-])?(?:\(\d{3}\) ?|\d{3}[ ./-])\d{3}[ .-]\d{4}|\d{3}-\d{4}"
         r"|0\d{2,4} \d{3,4} \d{3,4}|0\d(?: \d\d){4}|\d{10,15})(?:\sx(?P<extension>\d{1,5}))?"
         r"(?!\w|[.,]\d|-\d)",
+    ),
+    (
+        "telephone.number",
+        r"(?<![\w.,$€£(])\d{3}\.\d{4}(?!\w|[.,]\d|-\d)",
+        conditions.behind(contexts.DIALED),
     ),
     (
         "date.stamp",
@@ -148,6 +168,7 @@ DIGITS = _rules(
         r"(?:(?P<seconds>\d+(?:\.\d+)?)\s?(?:secs?|s))?(?<=[a-z\d])(?<![\d]\d{3})(?![A-Za-z])",
         conditions.is_duration,
     ),
+    ("serial.mixed", r"(?<![\w.,-])\d+(?!x\d)[a-z]+\d+[a-z][0-9a-z]*(?!\w)"),
     ("duration.minutes", r"(?<![\d.,:/$])(?P<minutes>\d+)m\b(?![/²³])", conditions.is_minutes),
     (
         "duration.clock",
@@ -208,7 +229,7 @@ DIGITS = _rules(
     ),
     (
         "fraction.common",
-        r"(?<![\w/.,])(?:(?P<whole>\d{1,3})\s)?(?P<above>\d{1,3})/(?P<below>\d{1,4})(?:rds|ths|nds)?(?![\d/=]|[.,]\d|\s?=)",
+        r"(?<![\w/.,])(?:(?P<whole>\d{1,3})\s)?(?P<above>\d{1,3})/(?P<below>\d{1,4})(?:rds?|ths?|nds?)?(?![\d/=]|[.,]\d|\s?=)",
     ),
     (
         "date.decade",
@@ -309,9 +330,10 @@ LETTERS = _rules(
     ("range.letters", r"\b(?P<first>[A-Z])–(?P<last>[A-Z])\b|\b(?:A-Z|a-z)\b"),
     ("formula.function", r"\b(?P<name>[fgh])\((?P<of>[xyztn])\)(?!\w)"),
     ("abbreviation.route", r"\bRte\b\.?(?=\s\d)"),
+    ("serial.war", r"\bWW(?P<number>[12])\b"),
     ("serial.sharp", r"\b(?P<letter>[A-G])#(?!\w)"),
     ("serial.road", r"\b(?P<letters>US|I|SR|CR)-(?P<digits>\d{1,3})\b"),
-    ("serial.road", r"\b(?P<letters>A)(?P<digits>3\d0)\b"),
+    ("serial.road", r"\b(?P<letters>A)(?P<digits>3\d0)(?=neo\b|\b)"),
     ("roman.century", r"\b(?P<roman>[IVXLCDM]+)\b", conditions.is_century),
     ("roman.ordinal", r"\b(?P<roman>[IVXLC]{1,7})\b", conditions.is_reign),
     (
@@ -332,10 +354,12 @@ OTHERS = _rules(
     ("formula.power", r"(?<=[\w)])\^\(?(?P<power>[-−]?\w{1,9})\)?"),
     ("formula.power", r"(?<=[\w)])(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+)"),
     ("formula.sign", r"(?<=[\w)])\s?(?P<sign>=|\+|÷|×)\s?(?=[\w(√-])"),
+    ("formula.minus", r"(?<=[a-z])\s?[-−–]\s?(?=[\d(])", conditions.is_formula),
     ("formula.minus", r"(?<=[\d)])\s?[-−–]\s?(?=[\d(])", conditions.is_formula),
     ("formula.sign", r"(?<=[\d)])\s?(?P<sign>\*)\s?(?=[\d(])"),
     ("formula.sign", r"(?<=[\d)])(?P<sign>/)(?=[\d(])", conditions.is_formula),
     ("formula.sign", r"(?<=[\d)])\s(?P<sign>/)\s(?=[\d(])"),
+    ("formula.times", r"(?<=\d)\sx\s(?=\d)", conditions.is_formula),
     ("formula.by", r"(?<=[\w\"'])\s(?P<sign>x)\s(?=\d)"),
     ("formula.compare", r"(?P<sign>[<>≤≥≠≈])\s?(?=[\d.])"),
     (
@@ -352,17 +376,18 @@ OTHERS = _rules(
     ("date.decade", r"['’](?P<digits>[1-9]0)s\b"),
     ("date.short_year", r"(?<!\w)['’](?P<digits>\d\d)(?!\w)"),
     ("cardinal.number", r"(?P<number>\.\d+)"),
-    ("electronic.handle", r"(?<!\w)@(?P<host>[A-Za-z_](?:[\w.]*\w)?)"),
+    ("electronic.handle", r"(?<!\w)@(?P<host>[A-Za-z_](?:[\w.]*\w)?)(?![\w\u00c0-\uffff])"),
     ("formula.root", r"√\s?(?=[\d(])"),
 )
 AFTER_DIGIT = _rules(
+    ("formula.times", r"(?<=\d)x(?=\d)", conditions.is_formula),
     ("formula.by", r"(?<=\d)x(?=\d)"),
     ("formula.multiple", r"(?<=\d)x\b", lambda found, context: not context.has_equals),
     ("cardinal.per", r"(?<=[a-z])/(?P<per>[A-Za-zµμ]+[²³23]?)(?![\w/])", conditions.is_per),
 )
 _CODES = _rules(
     # A letter code and its number: "A4", "COVID-19", "BA2490", "c325b".
-    ("serial.inner", r"(?<=[A-Za-z])(?P<digits>\d{3,})(?=(?!s\b)[A-Za-z])"),
+    ("serial.inner", r"(?<=[A-Za-z])(?<!\dx)(?P<digits>\d{3,})(?=(?!s\b)[A-Za-z])"),
     ("serial.plural", r"(?<=[A-Z])-(?P<digits>\d{2,3})s\b"),
     ("serial.code", r"(?<=[A-Za-z])(?P<digits>\d+)(?![.,]?\d)"),
     ("serial.code", r"(?<=[A-Z])-(?P<digits>\d+)(?![.,]?\d|s\b)"),

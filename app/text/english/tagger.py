@@ -106,6 +106,8 @@ def _tags(context: Context, position: int, end: int) -> Iterator[Tag | str]:
         character = text[position]
         found, rule = None, None
         for rule in _candidates(text, position, character):
+            if rule.needs not in text:
+                continue
             found = rule.pattern.match(text, position, end)
             if found and found.end() > position and (rule.where is None or rule.where(found, context)):
                 break

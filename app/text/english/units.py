@@ -142,6 +142,7 @@ UNITS: dict[str, tuple[str, str]] = {
     "THz": ("terahertz", "terahertz"),
     "Hz": ("hertz", "hertz"),
     "dB": ("decibel", "decibels"),
+    "hp": ("horsepower", "horsepower"),
     "N·m": ("newton meter", "newton meters"),
     "N⋅m": ("newton meter", "newton meters"),
     "l/100km": ("liter per one hundred kilometers", "liters per one hundred kilometers"),

@@ -200,6 +200,8 @@ SHORT_FORMS = {
     "Hwy": "Highway",
     "Pkwy": "Parkway",
     "Rte": "Route",
+    "WWI": "World War one",
+    "WWII": "World War two",
 }
 SAINT_OR_STREET = "St."
 OPERATORS = {

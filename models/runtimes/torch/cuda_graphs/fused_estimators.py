@@ -52,7 +52,8 @@ class FusedDiT:
             self._scale = 1 + scale
 
     @staticmethod
-    def _fused(block: DiTBlock, time: Tensor) -> _DiTBlock:
+    def _fused(block: nn.Module, time: Tensor) -> _DiTBlock:
+        assert isinstance(block, DiTBlock)
         attention = block.attention
         modulation = block.modulation(time).unflatten(1, (6, -1)).clone()
         modulation[:, 1::3] += 1
@@ -131,9 +132,11 @@ class FusedUNet:
             self._down, self._mid, self._up = down, mid, self._fused(unet.up[0], time)
 
     @staticmethod
-    def _fused(stage: CausalStage, time: Tensor) -> _UNetStage:
+    def _fused(stage: nn.Module, time: Tensor) -> _UNetStage:
+        assert isinstance(stage, CausalStage)
         blocks = []
         for block in stage.blocks:
+            assert isinstance(block, TransformerBlock)
             attention, feedforward = block.attention, block.feedforward
             qkv, bias = joined([attention.query, attention.key, attention.value])
             assert bias is None, "a bias that is not added"

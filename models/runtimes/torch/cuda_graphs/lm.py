@@ -39,9 +39,9 @@ class FusedDecoder(nn.Module):
         self.num_positions = num_positions  # the last of which is scratch
         self.norm = decoder.norm
         self._layers = [self._fused(layer) for layer in decoder.layers]
-        like = decoder.layers[0].mlp.down.weight
+        like = self._layers[0].down
         self.numbers = torch.arange(num_positions, device=like.device)
-        self.rotations = rotation_matrices(num_positions, config.head_dim, config.rope_theta, like)
+        self.rotations: Tensor = rotation_matrices(num_positions, config.head_dim, config.rope_theta, like)
         minus_infinity = like.new_full((num_positions, num_positions), float("-inf"))
         self.unseen = minus_infinity.triu(1)  # row p: what is added to the scores of a query at p
 
@@ -64,7 +64,8 @@ class FusedDecoder(nn.Module):
         normed: Tensor = self.norm(x)
         return normed
 
-    def _fused(self, layer: Qwen2Layer) -> _FusedLayer:
+    def _fused(self, layer: nn.Module) -> _FusedLayer:
+        assert isinstance(layer, Qwen2Layer)
         attention, mlp = layer.attention, layer.mlp
         heads = attention.out.weight.detach().unflatten(1, (self.num_groups, -1, self.head_dim))
         return _FusedLayer(
