@@ -26,7 +26,9 @@ COPY finetune finetune
 COPY models models
 RUN pip --python /opt/firstword/bin/python install --no-deps --force-reinstall .
 
-# The ordinary torch brings CUDA's libraries with it, vLLM its kernels; the host brings the driver.
+# The ordinary torch brings CUDA's libraries with it, vLLM its kernels; the host brings the driver. These two and
+# what they need beyond the lock are held by version alone: the lock leaves them out (deploy/lock.py), and vLLM
+# may bring other versions of what is locked.
 FROM dependencies AS packages-cuda
 ARG TORCH=torch==2.13.0
 RUN pip --python /opt/firstword/bin/python install $TORCH '.[otel,postgresql,grpc,vllm]'

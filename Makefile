@@ -1,7 +1,8 @@
-# `make setup` is called by the other targets; nothing outside .venv is touched.
+# `make setup-serve` and `make setup` are called by the other targets; nothing outside .venv is touched.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+SERVING := $(VENV)/.installed-serving
 INSTALLED := $(VENV)/.installed
 VLLM_INSTALLED := $(VENV)/.installed-vllm
 VOICE_INSTALLED := $(VENV)/.installed-voice
@@ -10,23 +11,41 @@ RAY_INSTALLED := $(VENV)/.installed-ray
 TENSORRT_INSTALLED := $(VENV)/.installed-tensorrt
 TRITON_INSTALLED := $(VENV)/triton/.installed
 
-.PHONY: gpu-kit gpu-kit-restore lock pins protos setup setup-vllm setup-tensorrt setup-triton setup-ray setup-deploy setup-browser setup-voice serve screenshots dashboards lint check test test-fast test-browser test-cluster bench voice voice-eval clean
+.PHONY: gpu-kit gpu-kit-restore lock pins protos setup setup-serve setup-vllm setup-tensorrt setup-triton setup-ray setup-deploy setup-browser setup-voice serve screenshots dashboards lint check test test-fast test-browser test-cluster bench voice voice-eval clean
+
+setup-serve: $(SERVING)
 
 setup: $(INSTALLED)
 
 TORCH := torch==2.13.0
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Where no NVIDIA driver is, torch's own index has the build for the CPU alone: 0.75 GB instead of 5. Empty takes
+# what pip finds by itself; where the index cannot be reached, so does pip.
+TORCH_INDEX ?= $(if $(shell command -v nvidia-smi),,https://download.pytorch.org/whl/cpu)
+# Nothing is compiled that nothing imports: of 170 MB, 30.
+PIP_SHOWN := $(BIN)/python -m pip install --disable-pip-version-check --no-compile
+PIP := $(PIP_SHOWN) --quiet
 # What extras need, as requirements.lock has it, each file by its hash.
 locked = $(BIN)/python deploy/lock.py $(1) > $(VENV)/packages.txt && $(PIP) --require-hashes --no-deps -r $(VENV)/packages.txt
 
-# torch is not in the lock: the second line installs the build that is this machine's, with what it alone needs, of
-# the version that all was measured with. Our own sources are compiled here, or the first start would do it.
-$(INSTALLED): pyproject.toml requirements.lock
+# What serving needs. torch is not in the lock: it is installed in the build that is this machine's, with what it
+# alone needs, in the version that all was measured with. What a start imports is compiled here, or the first
+# start would do it.
+$(SERVING): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Firstword needs Python 3.11 or newer, found " + sys.version.split()[0])'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(call locked,dev triton-client)
-	$(PIP) --no-build-isolation $(TORCH) -e '.[dev]'
+	@echo 'Fetching what serving needs: 70 packages of 0.4 GB, then torch; once, and for minutes.'
+	$(call locked)
+	$(PIP_SHOWN) $(if $(TORCH_INDEX),--retries 2 --timeout 30 --extra-index-url $(TORCH_INDEX)) $(TORCH)
+	$(PIP) --no-build-isolation --no-deps -e .
 	$(BIN)/python -m compileall -q app models
+	$(BIN)/python -c 'import firstword.app.cli, firstword.app.service, firstword.app.engine.startup'
+	touch $@
+
+# And what tests and checks need.
+$(INSTALLED): $(SERVING)
+	$(call locked,dev triton-client)
+	$(PIP) --no-build-isolation -e '.[dev]'
+	$(BIN)/python -m compileall -q bench finetune
 	touch $@
 
 # vLLM for the CPU, for tests and trials of FIRSTWORD_BACKEND=vllm; a GPU wants the extra `vllm` instead.
@@ -100,7 +119,7 @@ protos: setup
 	cd app/http/rpc/protos && ../../../../$(BIN)/python -m grpc_tools.protoc -I. \
 	    --descriptor_set_out=../protocol.binpb speech.proto inference.proto
 
-serve: setup
+serve: setup-serve
 	$(BIN)/firstword serve
 
 lint: setup
@@ -115,11 +134,11 @@ check: setup
 
 # Two processes; files and folders that share a server or an engine stay in one (tests/conftest.py).
 test: setup
-	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m 'not cluster'
+	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m 'not cluster and not index'
 
 # Under a minute on two cores: what one runs while working.
 test-fast: setup
-	$(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder -p no:schemathesis -m 'not slow and not server and not vllm and not triton and not tensorrt and not cluster' $(TESTS)
+	$(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder -p no:schemathesis -m 'not slow and not server and not vllm and not triton and not tensorrt and not cluster and not index' $(TESTS)
 
 # The built-in voice, a quarter of an hour on two cores; `python -m bench` names all programs.
 bench: setup

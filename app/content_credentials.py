@@ -2,6 +2,7 @@
 
 import io
 import json
+import logging
 import os
 import threading
 from collections.abc import Mapping
@@ -10,6 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from filelock import FileLock
+
 from firstword.app.audio.dsp import wav_header
 from firstword.app.audio.formats import FORMATS, SOURCE_TYPE, FileFormat, firstword_version
 
@@ -17,6 +20,8 @@ SIGNED_FORMATS: Final[Mapping[FileFormat, str]] = MappingProxyType(
     {name: FORMATS[name].media_type for name in ("wav", "mp3", "flac")}
 )
 """Formats whose files c2pa can sign, and their media types; Ogg, ADTS and what has no container cannot be."""
+
+_log = logging.getLogger(__name__)
 
 _CERTIFICATE, _KEY = "certificate.pem", "certificate-key.pem"
 _AUTHORITY, _AUTHORITY_KEY = "authority.pem", "authority-key.pem"
@@ -86,31 +91,58 @@ def read_manifest(content: bytes, media_type: str) -> dict[str, Any] | None:
     }
 
 
-def self_made_signer(directory: Path) -> Signer:
-    """Sign with a certificate that an authority of one's own issued; both are made where they are missing.
+class SelfMadeSigner:
+    """Signs with a certificate that an authority of one's own issued; the library refuses one without.
 
-    The library refuses certificates that sign themselves. Raises OSError where the directory cannot be
-    written, and ImportError without cryptography.
+    Both are made where they are missing, and anew before they end, also while the server runs.
     """
-    from cryptography import x509
 
+    def __init__(self, directory: Path) -> None:
+        """Raises OSError where the directory cannot be written, and ImportError without cryptography."""
+        self._directory = directory
+        self._lock = threading.Lock()
+        self._signer, self._renews_at = _self_made(directory)
+
+    def sign(self, content: bytes, format: FileFormat) -> bytes:
+        """As `Signer.sign` does."""
+        with self._lock:
+            if datetime.now(UTC) >= self._renews_at:
+                try:
+                    self._signer, self._renews_at = _self_made(self._directory)
+                except OSError:
+                    _log.exception("the certificate of signed files cannot be renewed in %s", self._directory)
+                    self._renews_at = datetime.now(UTC) + timedelta(days=1)
+        return self._signer.sign(content, format)
+
+
+def _self_made(directory: Path) -> tuple[Signer, datetime]:
+    """Return a signer with the directory's certificate, and when that is to be renewed."""
     directory.mkdir(parents=True, exist_ok=True)
     paths = [directory / name for name in (_AUTHORITY, _AUTHORITY_KEY, _CERTIFICATE, _KEY)]
     authority_path, authority_key_path, certificate_path, key_path = paths
-    if not (authority_path.exists() and authority_key_path.exists()):
-        certificate, key = _issued("Firstword self-made authority", None)
-        _write(authority_key_path, key)
-        _write(authority_path, certificate)
-    is_fresh = certificate_path.exists() and key_path.exists()
-    if is_fresh:
-        known = x509.load_pem_x509_certificate(certificate_path.read_bytes())
-        is_fresh = known.not_valid_after_utc - datetime.now(UTC) > _RENEWED
-    if not is_fresh:
-        authority = authority_path.read_bytes(), authority_key_path.read_bytes()
-        certificate, key = _issued("Firstword server", authority)
-        _write(key_path, key)
-        _write(certificate_path, certificate)
-    return Signer(certificate_path.read_bytes() + authority_path.read_bytes(), key_path.read_bytes())
+    with FileLock(directory / "lock"):  # another process may be about to make them too
+        if _end_of(authority_path, authority_key_path) - datetime.now(UTC) < _LIFE:
+            certificate, key = _issued("Firstword self-made authority", None)
+            _write(authority_key_path, key)
+            _write(authority_path, certificate)
+            certificate_path.unlink(missing_ok=True)
+        if _end_of(certificate_path, key_path) - datetime.now(UTC) <= _RENEWED:
+            authority = authority_path.read_bytes(), authority_key_path.read_bytes()
+            certificate, key = _issued("Firstword server", authority)
+            _write(key_path, key)
+            _write(certificate_path, certificate)
+        renews_at = _end_of(certificate_path, key_path) - _RENEWED
+        chain = certificate_path.read_bytes() + authority_path.read_bytes()
+        return Signer(chain, key_path.read_bytes()), renews_at
+
+
+def _end_of(certificate: Path, key: Path) -> datetime:
+    """Return when a certificate ends; long ago where it or its key is missing."""
+    from cryptography import x509
+
+    if not (certificate.exists() and key.exists()):
+        return datetime(1970, 1, 1, tzinfo=UTC)
+    return x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc
 
 
 def _issued(common_name: str, authority: tuple[bytes, bytes] | None) -> tuple[bytes, bytes]:

@@ -26,6 +26,7 @@ DeviceChoice = Literal["auto", "cpu", "cuda"]
 PrecisionChoice = Literal["auto", "float32", "bfloat16", "float16", "int8", "int4"]
 StatePrecisionChoice = Literal["auto", "float32", "int8"]
 HopStrategy = Literal["fixed", "growing", "time_based"]
+OtherLanguagesChoice = Literal["refuse", "warn"]
 FEW_BITS: Final[dict[str, Literal["int8", "int4"]]] = {"int8": "int8", "int4": "int4"}  # a CPU's
 
 
@@ -135,6 +136,30 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class StateOptions:
+    """What flow and vocoder keep of a stream."""
+
+    window_s: Annotated[
+        float,
+        Field(ge=0, description="How much of its own past a stream attends to; 0 is all, and costs grow"),
+    ] = 10
+    state_precision: Annotated[
+        StatePrecisionChoice,
+        Field(
+            description="Format of keys and values in a CPU's flow; auto: int8 where a large flow is in int8"
+        ),
+    ] = "auto"
+    max_state_mb: Annotated[
+        int | None,
+        Field(ge=1, description="Memory of one stream, its window shortened to fit; empty is no budget"),
+    ] = None
+
+    @property
+    def max_state_bytes(self) -> int | None:
+        return None if self.max_state_mb is None else self.max_state_mb * _MIB
+
+
+@dataclass(frozen=True, slots=True)
 class NetworkOptions:
     """Which networks are loaded, and how they run."""
 
@@ -189,10 +214,7 @@ class NetworkOptions:
             "and 5 on a GPU, which makes the next second before those are heard",
         ),
     ] = 0
-    window_s: Annotated[
-        float,
-        Field(ge=0, description="How much of its own past a stream attends to; 0 is all, and costs grow"),
-    ] = 10
+    state: StateOptions = StateOptions()
     solver_steps: Annotated[
         int,
         Field(
@@ -202,16 +224,6 @@ class NetworkOptions:
             "checkpoint's own: 3 of the built-in voice, 10 of the published ones",
         ),
     ] = 0
-    state_precision: Annotated[
-        StatePrecisionChoice,
-        Field(
-            description="Format of keys and values in a CPU's flow; auto: int8 where a large flow is in int8"
-        ),
-    ] = "auto"
-    max_state_mb: Annotated[
-        int | None,
-        Field(ge=1, description="Memory of one stream, its window shortened to fit; empty is no budget"),
-    ] = None
     num_threads: Annotated[
         int,
         Field(
@@ -224,9 +236,27 @@ class NetworkOptions:
         Field(ge=0, description="Threads that turn speech tokens into sound; 0 chooses by the machine"),
     ] = 0
 
-    @property
-    def max_state_bytes(self) -> int | None:
-        return None if self.max_state_mb is None else self.max_state_mb * _MIB
+
+@dataclass(frozen=True, slots=True)
+class QueueOptions:
+    """How many requests wait for a slot, and how long."""
+
+    max_queued: Annotated[
+        int, Field(ge=0, description="Requests that wait for a slot; more are refused with 503")
+    ] = 16
+    queue_timeout_s: Annotated[
+        float, Field(gt=0, description="How long a request waits for a slot before its 503")
+    ] = 0.5
+    max_queued_files: Annotated[
+        int,
+        Field(
+            ge=0,
+            description='Requests with "stream": false that wait for a slot; more are refused with 503',
+        ),
+    ] = 64
+    file_queue_timeout_s: Annotated[
+        float, Field(gt=0, description='How long a request with "stream": false waits before its 503')
+    ] = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,22 +278,7 @@ class EngineOptions:
             "by; else an earlier start's figures count"
         ),
     ] = False
-    max_queued: Annotated[
-        int, Field(ge=0, description="Requests that wait for a slot; more are refused with 503")
-    ] = 16
-    queue_timeout_s: Annotated[
-        float, Field(gt=0, description="How long a request waits for a slot before its 503")
-    ] = 0.5
-    max_queued_files: Annotated[
-        int,
-        Field(
-            ge=0,
-            description='Requests with "stream": false that wait for a slot; more are refused with 503',
-        ),
-    ] = 64
-    file_queue_timeout_s: Annotated[
-        float, Field(gt=0, description='How long a request with "stream": false waits before its 503')
-    ] = 60
+    queue: QueueOptions = QueueOptions()
     listener_buffer_s: Annotated[
         float, Field(gt=0, description="Audio made ahead of one listener before its stream pauses")
     ] = 10
@@ -286,11 +301,26 @@ class EngineOptions:
         HomePath | None,
         Field(description="File of pronunciations, JSON or PLS, read again when it changes; empty is none"),
     ] = None
+    other_languages: Annotated[
+        OtherLanguagesChoice,
+        Field(
+            description="What becomes of a text most of which is in a language that the checkpoint does not "
+            "speak: refuse, with the command that helps, or warn, and speak it as it can"
+        ),
+    ] = "refuse"
     phrase_cache_mb: Annotated[
         int,
         Field(
             ge=0,
             description="Memory of finished speech for equal requests with a seed or `cache`; 0 keeps none",
+        ),
+    ] = 0
+    unload_after_s: Annotated[
+        float,
+        Field(
+            ge=0,
+            description="Time without use after which the networks' memory is given back; the next request "
+            "waits until they are loaded again; 0 keeps them",
         ),
     ] = 0
     trim_silence: Annotated[

@@ -18,10 +18,10 @@ from firstword.app.audio.watermark import DETECTOR_HZ, Watermark
 from firstword.app.audio.watermark_detector import Detection, Detector
 from firstword.app.content_credentials import (
     SIGNED_FORMATS,
+    SelfMadeSigner,
     Signer,
     UnusableCredentials,
     read_manifest,
-    self_made_signer,
 )
 from firstword.app.options import InvalidOptions, ProvenanceOptions
 
@@ -41,12 +41,16 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """watermark: laid into all speech. detector: None where there is no key. signer: of whole files."""
+    """watermark: laid into all speech. detector: None where there is no key. signer: of whole files.
+
+    tags_files: whether files say that they are synthetic.
+    """
 
     watermark: Watermark | None = None
     detector: Detector | None = None
-    signer: Signer | None = None
+    signer: Signer | SelfMadeSigner | None = None
     names_source: bool = False
+    tags_files: bool = True
 
     def marks_of(self, output: OutputFormat, is_whole: bool) -> tuple[str, ...]:
         """Return what an answer carries: of `watermark`, `metadata` and `c2pa`."""
@@ -84,7 +88,7 @@ class Provenance:
 NO_MARKS: Final = Provenance()
 
 
-def open_provenance(options: ProvenanceOptions, data_dir: Path) -> Provenance:
+def open_provenance(options: ProvenanceOptions, data_dir: Path, tags_files: bool = True) -> Provenance:
     """Read or make the key and the certificate that the options ask for. Raises InvalidOptions."""
     level = options.provenance
     watermark = detector = None
@@ -100,7 +104,8 @@ def open_provenance(options: ProvenanceOptions, data_dir: Path) -> Provenance:
     except ValueError as error:
         raise InvalidOptions(f"FIRSTWORD_PROVENANCE is {level}: {error}") from None
     signer = _open_signer(options, data_dir) if options.provenance_manifest and level != "off" else None
-    return Provenance(watermark, detector, signer, names_source=level != "off")
+    names_source = level != "off"
+    return Provenance(watermark, detector, signer, names_source, tags_files or names_source)
 
 
 def read_key(path: Path, makes_it: bool = False) -> bytes:
@@ -118,7 +123,7 @@ def read_key(path: Path, makes_it: bool = False) -> bytes:
         raise ValueError(f"the watermark's key cannot be read: {error}") from None
 
 
-def _open_signer(options: ProvenanceOptions, data_dir: Path) -> Signer:
+def _open_signer(options: ProvenanceOptions, data_dir: Path) -> Signer | SelfMadeSigner:
     certificate, key = options.provenance_certificate, options.provenance_certificate_key
     if (certificate is None) != (key is None):
         raise InvalidOptions(
@@ -127,7 +132,7 @@ def _open_signer(options: ProvenanceOptions, data_dir: Path) -> Signer:
         )
     try:
         if certificate is None or key is None:
-            return self_made_signer(data_dir / CREDENTIALS_DIRECTORY)
+            return SelfMadeSigner(data_dir / CREDENTIALS_DIRECTORY)
         return Signer(certificate.read_bytes(), key.read_bytes())
     except ImportError as error:
         raise InvalidOptions(

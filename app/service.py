@@ -55,7 +55,7 @@ def surfaces_of(settings: Settings, postgres: "Postgres | None" = None) -> list[
     surfaces: list[Surface] = [
         tts.surface,
         text.surface,
-        OpenAISurface(settings.openai),
+        OpenAISurface(settings.surfaces.openai),
         conversion.surface,
         cosyvoice.surface,
         provenance.surface,
@@ -65,12 +65,12 @@ def surfaces_of(settings: Settings, postgres: "Postgres | None" = None) -> list[
         websocket.surface,
         console.surface,
         InferenceSurface(),
-        BatchSurface(settings.batch, settings.speakers.data_dir / BATCH_DIRECTORY, postgres),
+        BatchSurface(settings.surfaces.batch, settings.speakers.data_dir / BATCH_DIRECTORY, postgres),
     ]
-    if settings.grpc.port is not None:
+    if settings.surfaces.grpc.port is not None:
         from firstword.app.surfaces.grpc.surface import GrpcSurface  # grpcio is an extra
 
-        surfaces.append(GrpcSurface(settings.grpc, server.host, surfaces))
+        surfaces.append(GrpcSurface(settings.surfaces.grpc, server.host, surfaces))
     return surfaces
 
 
@@ -172,7 +172,7 @@ async def own_engine(
     ) as parts:
         known, _ = await asyncio.to_thread(parts.speakers.page, ANYBODY, None, MAX_DESCRIBED)
         default_speaker = parts.engine.info.default_speaker
-        parts.speakers.aliases = settings.openai.speakers_of_voices(default_speaker, known)
+        parts.speakers.aliases = settings.surfaces.openai.speakers_of_voices(default_speaker, known)
         yield parts
 
 
@@ -195,7 +195,9 @@ async def running(
     metrics, clock = Metrics(), time.perf_counter
     usage_file = settings.speakers.data_dir / USAGE_FILE
     usage_store = usage_file if postgres is None else postgres.database("usage")
-    marks = await asyncio.to_thread(open_provenance, settings.provenance, settings.speakers.data_dir)
+    marks = await asyncio.to_thread(
+        open_provenance, settings.provenance, settings.speakers.data_dir, settings.server.tag_audio
+    )
     async with (
         open_tracing(settings.log.tracing) as tracing,
         (opening or partial(own_engine, settings, loading))(metrics, postgres, marks.watermark) as parts,
@@ -213,7 +215,6 @@ async def running(
             usage=usage,
             metrics=metrics,
             clock=clock,
-            tags_audio=settings.server.tag_audio,
             tracing=tracing,
             provenance=marks,
         )

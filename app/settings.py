@@ -1,7 +1,8 @@
 """Reads the settings from arguments, the environment and `.env`, and validates them."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import field as dataclass_field
 from difflib import get_close_matches
 from typing import Any, Final, get_type_hints
 
@@ -28,8 +29,6 @@ from firstword.app.options import (
     ProvenanceOptions,
     ServerOptions,
     SpeakerOptions,
-    TrtllmOptions,
-    VllmOptions,
 )
 from firstword.app.surfaces.batches.options import BatchOptions
 from firstword.app.surfaces.grpc.options import GrpcOptions
@@ -39,6 +38,7 @@ PREFIX: Final = "FIRSTWORD_"
 PREFIXED_GROUPS: Final = frozenset({"vllm", "trtllm", "grpc", "openai", "batch", "ray"})
 """Groups whose name stands in their variables."""
 LISTED_BEHIND: Final = {
+    "solver_steps": "window_s",
     "grpc_port": "metrics_port",
     "grpc_tls_certificate": "grpc_port",
     "grpc_tls_key": "grpc_tls_certificate",
@@ -55,13 +55,22 @@ class InvalidSettings(InvalidOptions):
     """Settings that cannot be used; the message names each variable. It never shows a key."""
 
 
+@dataclass(frozen=True, slots=True)
+class SurfaceOptions:
+    """The settings that surfaces have of their own."""
+
+    grpc: GrpcOptions = dataclass_field(default_factory=GrpcOptions)
+    openai: OpenAIOptions = dataclass_field(default_factory=OpenAIOptions)
+    batch: BatchOptions = dataclass_field(default_factory=BatchOptions)
+
+
 class Settings(BaseSettings):
     """All settings, in the groups that the parts of the service are given.
 
     Arguments override the environment, the environment overrides `.env`, and `.env` overrides the defaults;
     an empty value means the default. Variables are flat: FIRSTWORD_PORT is `server.port`, and
-    FIRSTWORD_VLLM_DTYPE is `vllm.dtype`. Raises InvalidSettings for an unknown variable with our prefix,
-    pydantic's ValidationError for a bad value; `load_settings` turns that into one line.
+    FIRSTWORD_VLLM_DTYPE is `lm_engines.vllm.dtype`. Raises InvalidSettings for an unknown variable with our
+    prefix, pydantic's ValidationError for a bad value; `load_settings` turns that into one line.
     """
 
     model_config = SettingsConfigDict(
@@ -81,19 +90,11 @@ class Settings(BaseSettings):
     engine: EngineOptions = EngineOptions()
     work: WorkLimits = WorkLimits()
     speakers: SpeakerOptions = SpeakerOptions()
-    vllm: VllmOptions = VllmOptions()
-    trtllm: TrtllmOptions = TrtllmOptions()
+    lm_engines: LMEngineOptions = LMEngineOptions()
     provenance: ProvenanceOptions = ProvenanceOptions()
     log: LogOptions = LogOptions()
-    # The surfaces' own.
-    grpc: GrpcOptions = GrpcOptions()
-    openai: OpenAIOptions = OpenAIOptions()
-    batch: BatchOptions = BatchOptions()
+    surfaces: SurfaceOptions = SurfaceOptions()
     ray: RayOptions = RayOptions()
-
-    @property
-    def lm_engines(self) -> LMEngineOptions:
-        return LMEngineOptions(self.vllm, self.trtllm)
 
     @classmethod
     def settings_customise_sources(
@@ -118,25 +119,32 @@ class Settings(BaseSettings):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting, by its flat name."""
+    """One setting, by its flat name. path: the fields of `Settings` that lead to it."""
 
     name: str
-    group: str
-    field: str
+    path: tuple[str, ...]
     default: object
     description: str
 
 
 def _settings() -> Iterator[Setting]:
     for group, info in Settings.model_fields.items():
-        options = info.annotation
-        assert isinstance(options, type)
-        hints = get_type_hints(options, include_extras=True)
-        prefix = f"{group}_" if group in PREFIXED_GROUPS else ""
-        for field in fields(options):
-            default = field.default if field.default_factory is MISSING else field.default_factory()
-            (described,) = (value for value in hints[field.name].__metadata__ if isinstance(value, FieldInfo))
-            yield Setting(prefix + field.name, group, field.name, default, described.description or "")
+        assert isinstance(info.annotation, type)
+        yield from _settings_of(info.annotation, (group,))
+
+
+def _settings_of(options: type, path: tuple[str, ...]) -> Iterator[Setting]:
+    prefix = f"{path[-1]}_" if path[-1] in PREFIXED_GROUPS else ""
+    hints = get_type_hints(options, include_extras=True)
+    for field in fields(options):
+        hint = hints[field.name]
+        if is_dataclass(hint):
+            assert isinstance(hint, type)
+            yield from _settings_of(hint, (*path, field.name))
+            continue
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        (described,) = (value for value in hint.__metadata__ if isinstance(value, FieldInfo))
+        yield Setting(prefix + field.name, (*path, field.name), default, described.description or "")
 
 
 def _in_order(settings: Iterable[Setting]) -> list[Setting]:
@@ -172,11 +180,15 @@ def load_settings(**given: object) -> Settings:
 
 
 def _grouped(given: Mapping[str, object]) -> dict[str, Any]:
-    """By flat name -> by group and field. An unknown name stays where it is, to be refused."""
+    """By flat name -> by path. An unknown name stays where it is, to be refused."""
     grouped: dict[str, Any] = {}
     for name, value in given.items():
         if name in SETTINGS:
-            grouped.setdefault(SETTINGS[name].group, {})[SETTINGS[name].field] = value
+            *groups, field = SETTINGS[name].path
+            group = grouped
+            for one in groups:
+                group = group.setdefault(one, {})
+            group[field] = value
         else:
             grouped[name] = value
     return grouped
@@ -184,8 +196,8 @@ def _grouped(given: Mapping[str, object]) -> dict[str, Any]:
 
 def _problem(detail: ErrorDetails, options: Container[str]) -> str:
     """`FIRSTWORD_PORT is '99999': input should be …`, or --port; a key's value is left out."""
-    group, *field = map(str, detail["loc"])
-    name = next((s.name for s in SETTINGS.values() if [s.group, s.field] == [group, *field[:1]]), group)
+    loc = tuple(map(str, detail["loc"]))
+    name = next((s.name for s in SETTINGS.values() if s.path == loc[: len(s.path)]), loc[0])
     is_hidden = name in ("api_keys", "store") or detail["type"] == "value_error"
     value = "" if is_hidden else f" is {str(detail['input'])[:80]!r}"
     message = detail["msg"].removeprefix("Value error, ")

@@ -325,6 +325,9 @@ class AsyncVoice:
     async def _prepared_reference(
         self, speaker: str | None, reference: Recording | PreparedSpeaker | None, transcript: str
     ) -> PreparedSpeaker | None:
+        if not isinstance(speaker, str | None):
+            hint = ", which goes into `reference`" if isinstance(speaker, PreparedSpeaker) else ""
+            raise TypeError(f"speaker is {type(speaker).__name__}{hint}; expected the name of a speaker")
         if reference is None:
             return None
         if speaker is not None:

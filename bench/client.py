@@ -5,9 +5,10 @@ import base64
 import json
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
@@ -65,6 +66,24 @@ class Outcome:
     compute_rtf: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """The voice of requests that name none: a speaker, or a recording.
+
+    is_cold: each recording comes with a transcript that the server has not seen.
+    """
+
+    speaker: str | None = None
+    reference: Reference | None = None
+    is_cold: bool = False
+
+
+def fresh_ids() -> Iterator[str]:
+    """Yield names that no other run of this program gives."""
+    run = secrets.token_hex(4)
+    return (f"{run}-{number}" for number in count(1))
+
+
 @dataclass(slots=True, eq=False)
 class Client:
     """`async with` it; one event loop. Connections are kept for HTTP; a WebSocket is opened for each turn,
@@ -72,19 +91,16 @@ class Client:
 
     url: str
     api_key: str | None = None
-    speaker: str | None = None
+    voice: Voice = Voice()
     sample_rate_hz: int = 24_000
     judges_speech: bool = True  # False: a checkpoint with random weights says noise
     grpc_address: str | None = None  # None: the host of `url`, port 8001
-    reference: Reference | None = None  # of requests that have none of their own, and no speaker
-    is_cold: bool = False  # each recording comes with a transcript that the server has not seen
     metrics_url: str | None = None  # of the engine's metrics; None: where `url` has them
     audio_dir: Path | None = None  # where one WAV of each text is written
     _http: httpx.AsyncClient = field(init=False)
     _grpc: "GrpcClient | None" = field(init=False, default=None)  # None: not used yet
     _model: str = field(init=False, default="")  # of the Open Inference Protocol; "": not asked for yet
-    _run: str = field(init=False, default_factory=lambda: secrets.token_hex(4))
-    _num_asked: int = field(init=False, default=0)
+    _ids: Iterator[str] = field(init=False, default_factory=lambda: fresh_ids())
 
     async def __aenter__(self) -> Self:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
@@ -170,7 +186,7 @@ class Client:
     def start(self, ask: Ask, **more: Any) -> str:
         """Return the first message of a WebSocket context."""
         given = {"type": "start", "seed": ask.seed, **more}
-        speaker = ask.speaker or self.speaker
+        speaker = ask.speaker or self.voice.speaker
         return json.dumps(given | ({"speaker": speaker} if speaker else {}))
 
     @property
@@ -201,8 +217,7 @@ class Client:
             case "grpc":
                 return self._grpc_client().synthesize(speech)
             case "kserve-grpc":
-                request_id = f"{self._run}-{self._num_asked}"
-                return self._grpc_client().infer(speech, await self._inference_model(), request_id)
+                return self._grpc_client().infer(speech, await self._inference_model(), next(self._ids))
             case "kserve-http":
                 from firstword.bench.inference_client import generated
 
@@ -211,12 +226,10 @@ class Client:
                 raise AssertionError(ask.protocol)
 
     def _speech(self, ask: Ask) -> Speech:
-        self._num_asked += 1
-        speaker = ask.speaker or self.speaker
-        reference = ask.reference or (None if speaker else self.reference)
-        if reference is not None and self.is_cold:
-            transcript = f"{reference.transcript} {self._run} {self._num_asked}"
-            reference = replace(reference, transcript=transcript)
+        speaker = ask.speaker or self.voice.speaker
+        reference = ask.reference or (None if speaker else self.voice.reference)
+        if reference is not None and self.voice.is_cold:
+            reference = replace(reference, transcript=f"{reference.transcript} {next(self._ids)}")
         return Speech(ask.text, ask.seed, None if reference else speaker, reference)
 
     def _http_body(self, protocol: str, speech: Speech) -> tuple[str, dict[str, Any]]:

@@ -55,12 +55,15 @@ class Times:
 SMALL = Times(first_s=0.05, stream_s=0.3, prompt_s=0.1)
 
 
+NOTICED_S = 1.0  # from the death of a server until the balancer knows
+
+
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """rate_hz: requests a second over all. kept: speakers that one server keeps ready. exponent: of Zipf's.
 
     bound: a server with more than this times the mean load is passed over ("bounded"). mean_life_s: until a
-    server dies; noticed_s: from then until the balancer knows; start_s: until another is ready in its place,
+    server dies; start_s: from then until another is ready in its place,
     and until one that autoscaling asks for is. scales_to: the share of slots in use that autoscaling wants,
     with `num_servers` at least; 0: no autoscaling. surge: what the rate grows by after a third of the time.
     """
@@ -74,7 +77,6 @@ class Scenario:
     kept: int = 500
     bound: float = 1.25
     mean_life_s: float = float("inf")
-    noticed_s: float = 1.0
     start_s: float = 30.0
     scales_to: float = 0.0
     surge: float = 1.0
@@ -323,9 +325,9 @@ class Cluster:
 
     def _death(self, replica: Replica) -> Process:
         replica.die()
-        yield self.env.timeout(self.scenario.noticed_s)
+        yield self.env.timeout(NOTICED_S)
         replica.is_left_out = True
-        yield self.env.timeout(max(0.0, self.scenario.start_s - self.scenario.noticed_s))
+        yield self.env.timeout(max(0.0, self.scenario.start_s - NOTICED_S))
         replica.is_alive, replica.is_left_out = True, False
 
     def autoscaling(self) -> Process:

@@ -49,21 +49,28 @@ def server_times(before: Mapping[str, float], after: Mapping[str, float]) -> Ser
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
-    """The figures of one load, in seconds. Quantiles are of served requests, in the order of SHARES.
+class Counts:
+    """How the requests of a load ended; faults: how often, by what the client or the server says."""
 
-    realtime: seconds of audio served in a second. rtf: request to last byte over audio, as the client has
-    it; compute_rtf: the server's own, None but for WebSockets. refused_after_s: the longest wait for a
-    refusal. lag_s: how late this process was at worst.
-    """
-
-    load: Load
     num_asked: int
     num_refused: int
     num_failed: int
-    faults: dict[str, int]  # why, as the client or the server says -> how often
-    requests_per_s: float  # served
-    realtime: float
+    num_stalled: int
+    faults: dict[str, int]
+
+    @property
+    def num_served(self) -> int:
+        return self.num_asked - self.num_refused - self.num_failed
+
+
+@dataclass(frozen=True, slots=True)
+class Quantiles:
+    """Quantiles of served requests, in seconds, in the order of SHARES.
+
+    rtf: request to last byte over audio, as the client has it; compute_rtf: the server's own, empty but for
+    WebSockets.
+    """
+
     ttfb: tuple[Quantile, ...]
     ttfa: tuple[Quantile, ...]
     second_chunk: tuple[Quantile, ...]
@@ -71,20 +78,32 @@ class Level:
     total: tuple[Quantile, ...]
     rtf: tuple[Quantile, ...]
     compute_rtf: tuple[Quantile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The figures of one load, in seconds.
+
+    realtime: seconds of audio served in a second. refused_after_s: the longest wait for a refusal. lag_s: how
+    late this process was at worst.
+    """
+
+    load: Load
+    counts: Counts
+    quantiles: Quantiles
+    requests_per_s: float  # served
+    realtime: float
     worst_underrun_s: float
-    num_stalled: int
     good: Interval | None  # share of all that asked; None: nobody did
     refused_after_s: float | None
     lag_s: float
     mean_ttfb_s: float | None  # None: nobody was served
     server: ServerTimes | None = None  # None: it does not tell
 
-    @property
-    def num_served(self) -> int:
-        return self.num_asked - self.num_refused - self.num_failed
-
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """Return one flat object, its load and its server's times aside."""
+        flat = asdict(self)
+        return flat.pop("counts") | flat.pop("quantiles") | flat
 
 
 def level_of(load: Load, outcomes: Sequence[Outcome], goal: Goal, lag_s: float) -> Level:
@@ -96,22 +115,26 @@ def level_of(load: Load, outcomes: Sequence[Outcome], goal: Goal, lag_s: float) 
     faults = Counter(outcome.why for outcome in outcomes if outcome.status == "failed")
     num_good = sum(goal.is_met(outcome) for outcome in outcomes)
     return Level(
-        load=load,
-        num_asked=len(outcomes),
-        num_refused=len(refused),
-        num_failed=sum(faults.values()),
-        faults=dict(faults),
+        load,
+        Counts(
+            num_asked=len(outcomes),
+            num_refused=len(refused),
+            num_failed=sum(faults.values()),
+            num_stalled=sum(one.underrun_s > goal.max_gap_s for one in found),
+            faults=dict(faults),
+        ),
+        Quantiles(
+            ttfb=_quantiles(found, lambda one: one.ttfb_s),
+            ttfa=_quantiles(found, lambda one: one.ttfa_s),
+            second_chunk=_quantiles(found, lambda one: one.second_chunk_s),
+            underrun=_quantiles(found, lambda one: one.underrun_s),
+            total=_quantiles(found, lambda one: one.total_s),
+            rtf=_quantiles(found, lambda one: one.total_s / one.audio_s),
+            compute_rtf=_quantiles(served, lambda one: one.compute_rtf),
+        ),
         requests_per_s=len(served) / span_s,
         realtime=sum(one.audio_s for one in found) / span_s,
-        ttfb=_quantiles(found, lambda one: one.ttfb_s),
-        ttfa=_quantiles(found, lambda one: one.ttfa_s),
-        second_chunk=_quantiles(found, lambda one: one.second_chunk_s),
-        underrun=_quantiles(found, lambda one: one.underrun_s),
-        total=_quantiles(found, lambda one: one.total_s),
-        rtf=_quantiles(found, lambda one: one.total_s / one.audio_s),
-        compute_rtf=_quantiles(served, lambda one: one.compute_rtf),
         worst_underrun_s=max((one.underrun_s for one in found), default=0.0),
-        num_stalled=sum(one.underrun_s > goal.max_gap_s for one in found),
         good=share_interval(num_good, len(outcomes)) if outcomes else None,
         refused_after_s=max((one.ended_s - one.asked_s for one in refused), default=None),
         lag_s=lag_s,
@@ -138,7 +161,7 @@ def listeners_without_a_gap(levels: Sequence[Level]) -> int:
     """Return the most listeners that, like all fewer ones, were served without a stall; 0: not even one."""
     most = 0
     for level in sorted(_of_kind(levels, "listeners"), key=lambda level: level.load.amount):
-        if level.num_stalled or level.num_served < max(1, level.num_asked):
+        if level.counts.num_stalled or level.counts.num_served < max(1, level.counts.num_asked):
             break
         most = round(level.load.amount)
     return most

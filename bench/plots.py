@@ -18,7 +18,7 @@ _STAGE_COLOURS = {"LM": "#4878a8", "flow": "#d08040", "vocoder": "#589858", "enc
 def plot_latency(levels: Sequence[Level], goal: Goal, path: Path) -> bool:
     """Plot first byte and first sound over the rate of requests; below, the share of good ones."""
     points = sorted(
-        (level for level in levels if level.load.kind == "poisson" and level.ttfa),
+        (level for level in levels if level.load.kind == "poisson" and level.quantiles.ttfa),
         key=lambda level: level.load.amount,
     )
     pyplot = _pyplot()
@@ -29,9 +29,9 @@ def plot_latency(levels: Sequence[Level], goal: Goal, path: Path) -> bool:
     )
     rates = [level.load.amount for level in points]
     for name, style, values in (
-        ("first byte, p50", "o-", [level.ttfb[0].value for level in points]),
-        ("first byte, p95", "o--", [level.ttfb[2].value for level in points]),
-        ("first sound, p95", "s:", [level.ttfa[2].value for level in points]),
+        ("first byte, p50", "o-", [level.quantiles.ttfb[0].value for level in points]),
+        ("first byte, p95", "o--", [level.quantiles.ttfb[2].value for level in points]),
+        ("first sound, p95", "s:", [level.quantiles.ttfa[2].value for level in points]),
     ):
         upper.plot(rates, [1000 * value for value in values], style, label=name)
     upper.axhline(1000 * goal.max_ttfa_s, color="grey", linewidth=0.8, label="goal for the first sound")
@@ -40,7 +40,10 @@ def plot_latency(levels: Sequence[Level], goal: Goal, path: Path) -> bool:
         rates, [_percent(level.good.value if level.good else 0) for level in points], "o-", label="good"
     )
     lower.plot(
-        rates, [_percent(level.num_refused / level.num_asked) for level in points], "x:", label="refused"
+        rates,
+        [_percent(level.counts.num_refused / level.counts.num_asked) for level in points],
+        "x:",
+        label="refused",
     )
     lower.set(ylabel="% of requests", xlabel="requests a second, Poisson", ylim=(-5, 105))
     best = goodput(points)

@@ -20,6 +20,7 @@ from firstword.bench import latency, soak, stages
 from firstword.bench.arguments import amount, count
 from firstword.bench.estimates import Interval, Quantile
 from firstword.bench.hearing import ServerAnswer
+from firstword.bench.latency import Sweep
 from firstword.bench.levels import listeners_without_a_gap
 from firstword.bench.plots import plot_stages
 from firstword.bench.server import OwnServer, ServerDidNotStart, own_server
@@ -81,10 +82,12 @@ def _stages(folder: Path) -> Reached:
 
 def _latency(server: OwnServer, seconds: float, folder: Path) -> tuple[Reached, bool]:
     """Measure HTTP under load, and one WebSocket for the RTF. The bool: all speech was sound."""
-    plan = latency.Plan(server.url, listeners=LISTENERS, seconds=seconds)
+    plan = latency.Plan(server.url, sweep=Sweep(listeners=LISTENERS, seconds=seconds))
     report = asyncio.run(latency.measure(plan))
     alone = asyncio.run(
-        latency.measure(replace(plan, protocols=("ws",), concurrency=(1,), listeners=(), rates_hz=()))
+        latency.measure(
+            replace(plan, protocols=("ws",), sweep=Sweep(concurrency=(1,), rates_hz=(), seconds=seconds))
+        )
     )
     report = replace(report, levels=(*report.levels, *alone.levels))
     latency.show_report(report)
@@ -93,10 +96,10 @@ def _latency(server: OwnServer, seconds: float, folder: Path) -> tuple[Reached, 
     reached: Reached = {
         "listeners": (listeners_without_a_gap(report.levels), f"{seconds:g} s of each number")
     }
-    if first.ttfb:
-        reached["ttfb_ms"] = (1000 * first.ttfb[0].value, _range(first.ttfb[0], 1000))
-    if last.compute_rtf:
-        reached["rtf"] = (last.compute_rtf[0].value, _range(last.compute_rtf[0]))
+    if first.quantiles.ttfb:
+        reached["ttfb_ms"] = (1000 * first.quantiles.ttfb[0].value, _range(first.quantiles.ttfb[0], 1000))
+    if last.quantiles.compute_rtf:
+        reached["rtf"] = (last.quantiles.compute_rtf[0].value, _range(last.quantiles.compute_rtf[0]))
     return reached, report.is_sound
 
 

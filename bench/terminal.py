@@ -58,7 +58,7 @@ def level_table(levels: Sequence[Level], goal: Goal) -> Table:
     for name in ("RTF", "all of it", "queue + compute", "x real time", "good"):
         table.add_column(name, justify="right", no_wrap=True)
     for level in levels:
-        table.add_row(*_cells(level), style="red" if level.num_failed else None)
+        table.add_row(*_cells(level), style="red" if level.counts.num_failed else None)
     return table
 
 
@@ -75,7 +75,12 @@ def cosyvoice_table(levels: Sequence[Level], uses_speaker_cache: bool) -> tuple[
         mode = f"Streaming, use_spk2info_cache={uses_speaker_cache}, {level.load.protocol}"
         at_once = f"{level.load.amount:g}{'/s' if level.load.kind == 'poisson' else ''}"
         row = (
-            *(mode, at_once, f"{1000 * level.mean_ttfb_s:.2f}", f"{1000 * level.ttfb[0].value:.2f}"),
+            *(
+                mode,
+                at_once,
+                f"{1000 * level.mean_ttfb_s:.2f}",
+                f"{1000 * level.quantiles.ttfb[0].value:.2f}",
+            ),
             f"{1 / level.realtime:.4f}",
         )
         table.add_row(*row)
@@ -92,16 +97,17 @@ def verdict_lines(levels: Sequence[Level], goal: Goal) -> list[str]:
             "goodput: below the lowest rate that was tried"
             if best is None
             else f"goodput: {best.load.amount:.3g} requests/s, {best.realtime:.3g} x real time"
-            f" ({best.num_asked} requests)"
+            f" ({best.counts.num_asked} requests)"
         )
     for level in levels:
         if level.refused_after_s is not None:
             lines.append(
-                f"{level.load}: {level.num_refused} refused, after {level.refused_after_s:.2f} s at most"
+                f"{level.load}: {level.counts.num_refused} refused, "
+                f"after {level.refused_after_s:.2f} s at most"
             )
         if level.lag_s > MAX_LAG_S:
             lines.append(f"{level.load}: this client was up to {1000 * level.lag_s:.0f} ms late itself")
-        lines += [f"FAILED {count} times, {level.load}: {why}" for why, count in level.faults.items()]
+        lines += [f"FAILED {count} times, {level.load}: {why}" for why, count in level.counts.faults.items()]
     return lines
 
 
@@ -116,18 +122,18 @@ def milliseconds(quantiles: Sequence[Quantile]) -> str:
 
 
 def _cells(level: Level) -> tuple[str, ...]:
-    rtf = f"{level.rtf[0].value:.2f}" if level.rtf else "-"
+    rtf = f"{level.quantiles.rtf[0].value:.2f}" if level.quantiles.rtf else "-"
     return (
         str(level.load),
-        str(level.num_asked),
-        f"{level.num_refused}/{level.num_failed}",
-        milliseconds(level.ttfb),
-        milliseconds(level.ttfa),
-        milliseconds(level.second_chunk[:1]),
+        str(level.counts.num_asked),
+        f"{level.counts.num_refused}/{level.counts.num_failed}",
+        milliseconds(level.quantiles.ttfb),
+        milliseconds(level.quantiles.ttfa),
+        milliseconds(level.quantiles.second_chunk[:1]),
         f"{1000 * level.worst_underrun_s:.0f}",
-        str(level.num_stalled),
+        str(level.counts.num_stalled),
         rtf,
-        milliseconds(level.total[:1]),
+        milliseconds(level.quantiles.total[:1]),
         _server_times(level),
         f"{level.realtime:.2f}",
         "-" if level.good is None else f"{100 * level.good.value:.0f} %",

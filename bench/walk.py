@@ -2,9 +2,10 @@
 
     python -m bench walk [CHECKOUT] [--names]
 
-Starts `firstword serve` of the checkout (default: this one), speaks a text until nothing new is loaded, and
-then speaks it once more under `sys.setprofile` in every thread. Each function of the package that was
-called counts once, leaves included; lambdas, comprehensions and what libraries do are not counted.
+Starts `firstword serve` of the checkout (default: this one), waits until its speakers are ready, speaks a
+text until nothing new is loaded, and then speaks it once more under `sys.setprofile` in every thread. Each
+function of the package that was called counts once, leaves included; lambdas, comprehensions and what
+libraries do are not counted.
 """
 
 import argparse
@@ -38,6 +39,10 @@ def speak():
     with urllib.request.urlopen(request) as answer:
         answer.read()
 
+def are_speakers_ready():
+    with urllib.request.urlopen(address + "/speakers") as answer:
+        return all(speaker["cached"] for speaker in json.load(answer)["speakers"])
+
 def drive():
     global is_recording
     sys.setprofile(None)
@@ -47,6 +52,10 @@ def drive():
             break
         except OSError:
             time.sleep(0.2)
+    # They are prepared behind the start, by functions that no text passes, as many as memory is for.
+    deadline_s = time.monotonic() + 120
+    while not are_speakers_ready() and time.monotonic() < deadline_s:
+        time.sleep(0.2)
     for _ in range(3):
         speak()
     is_recording = True

@@ -44,11 +44,12 @@ def main() -> None:
 
 
 def roots(extras: Iterable[str]) -> set[str]:
-    """Return the names that the project asks for by itself and for some extras."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    """Return the names that the project asks for by itself, to be built, and for some extras."""
+    content = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    project = content["project"]
     optional: Mapping[str, list[str]] = project["optional-dependencies"]
     names: set[str] = set()
-    wanted = [*project["dependencies"]]
+    wanted = [*project["dependencies"], *content["build-system"]["requires"]]
     for extra in extras:
         wanted += ["tritonclient"] if extra == TRITON_CLIENT else optional[extra]
     for requirement in wanted:

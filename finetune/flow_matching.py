@@ -58,11 +58,6 @@ class FlowLosses:
     velocity: Tensor  # (B, M, 2 T) float32
 
 
-def flow_matching_loss(flow: Flow, batch: FlowBatch, draws: FlowDraws) -> Tensor:
-    """Mean squared error of the velocity over the frames that are no padding: a scalar, differentiable."""
-    return flow_losses(flow, batch, draws).matching
-
-
 def flow_losses(flow: Flow, batch: FlowBatch, draws: FlowDraws) -> FlowLosses:
     """Both losses over the frames that are no padding, and what they are of; all differentiable."""
     num_frames = FRAMES_PER_TOKEN * batch.num_tokens

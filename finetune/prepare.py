@@ -28,7 +28,6 @@ from firstword.models.frontend.prompt_reader import MAX_RECORDING_S, PromptReade
 SHARDS: Final = 64  # at least, so that many processes have work, but for the bounds of their rows
 MIN_SHARD_ROWS, MAX_SHARD_ROWS = 16, 256
 INFO_FILE, REPORT_FILE = "data.json", "report.json"
-MIN_LENGTH_S: Final = 1.0  # as of a prompt's recording
 MISFIT_DEVIATIONS: Final = 5.0  # median deviations of the logarithm beyond which text and audio do not fit
 LEAST_DEVIATION: Final = 0.1
 MISFIT_ERRORS: Final = 0.5  # the same, by a recognizer

@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import firstword
 from tests.support.python import modules_after
 
@@ -20,17 +18,9 @@ def test_the_service_reads_no_environment_and_loads_nothing_it_may_not_need() ->
     assert not modules & set(HEAVY_WHEN_USED)
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        "firstword.app.cli",
-        "firstword.app.settings",
-        "firstword.app.core.interface",
-        "firstword.app.audio.formats",
-    ],
-)
-def test_what_needs_no_network_does_not_load_torch(module: str) -> None:
-    assert "torch" not in modules_after(f"import {module}")
+def test_what_needs_no_network_does_not_load_torch() -> None:
+    names = ("app.cli", "app.settings", "app.core.interface", "app.audio.formats")
+    assert "torch" not in modules_after("".join(f"import firstword.{name}\n" for name in names))
 
 
 def test_clone_without_symbolic_links_says_in_one_line_what_to_do(tmp_path: Path) -> None:

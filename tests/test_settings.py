@@ -47,7 +47,11 @@ def test_argument_goes_before_environment_before_file_before_default(
     monkeypatch.setenv("FIRSTWORD_PORT", "10")
     monkeypatch.setenv("FIRSTWORD_MAX_STREAMS", "20")
     settings = load_settings(port=100, host=None)
-    assert (settings.server.port, settings.engine.max_streams, settings.engine.max_queued) == (100, 20, 3)
+    assert (settings.server.port, settings.engine.max_streams, settings.engine.queue.max_queued) == (
+        100,
+        20,
+        3,
+    )
     assert settings.server.host == "127.0.0.1"  # None leaves it
 
 
@@ -56,7 +60,7 @@ def test_empty_value_is_the_default(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     (tmp_path / ".env").write_text("FIRSTWORD_MAX_STATE_MB=\n")
     settings = load_settings()
     assert settings.networks.checkpoint == BUILTIN_CHECKPOINT
-    assert settings.networks.max_state_mb is None
+    assert settings.networks.state.max_state_mb is None
 
 
 def test_unknown_variable_is_refused_with_the_nearest_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +140,7 @@ def test_all_mistakes_come_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_openai_voices_may_be_mapped_and_are_else_spread(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(set(VOICES)) == 13
     monkeypatch.setenv("FIRSTWORD_OPENAI_VOICES", " alloy = alder, narrator=wren,")
-    voices = load_settings().openai.speakers_of_voices("flint", ())  # nobody to spread them over
+    voices = load_settings().surfaces.openai.speakers_of_voices("flint", ())  # nobody to spread them over
     assert voices == dict.fromkeys(VOICES, "flint") | {"alloy": "alder", "narrator": "wren"}
 
 
@@ -203,6 +207,6 @@ def test_a_group_is_a_plain_value_that_reads_nothing(monkeypatch: pytest.MonkeyP
 
 def test_variables_of_vllm_carry_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FIRSTWORD_VLLM_MEMORY_SHARE", "0.5")
-    assert load_settings().vllm == VllmOptions(memory_share=0.5)
+    assert load_settings().lm_engines.vllm == VllmOptions(memory_share=0.5)
     monkeypatch.setenv("FIRSTWORD_VLLM_MEMORY_SHARE", "2")
     assert refusal().startswith("FIRSTWORD_VLLM_MEMORY_SHARE is '2': ")

@@ -241,6 +241,8 @@ def test_prepared_speaker_is_saved_and_loaded(
     synthesizer: Synthesizer, recording: Samples, tmp_path: Path
 ) -> None:
     prepared = synthesizer.prepare((recording, 24_000), "Here is a voice to copy.")
+    with pytest.raises(TypeError, match="speaker is PreparedSpeaker, which goes into `reference`"):
+        synthesizer.speak("Good morning.", speaker=prepared, stream=False)  # type: ignore[call-overload]
     assert len(repr(prepared)) < 200
     path = tmp_path / "me.safetensors"
     synthesizer.save(path, prepared)

@@ -184,6 +184,7 @@ async def _speak_all(
     settings: Any, items: list[Item], output: Path, format: Literal["wav", "flac"], at_once: int
 ) -> list[Row]:
     """Returns the rows of this run. Each is in the table when its file is."""
+    from firstword.app.engine.voice_parts import checked_watermark
     from firstword.app.provenance import open_provenance
     from firstword.app.synthesizer import AsyncSynthesizer
 
@@ -204,6 +205,7 @@ async def _speak_all(
         limits=settings.work,
         keeps_data=keeps_data,
     ) as synthesizer:
+        checked_watermark(provenance.watermark, synthesizer.sample_rate_hz)
         with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
             task = progress.add_task("speaking", total=len(items), completed=len(items) - len(missing))
 

@@ -62,7 +62,7 @@ def bench(
 
     from firstword.app.commands.client import ask, open_client
     from firstword.bench import arguments
-    from firstword.bench.latency import Plan, measure, show_report, write
+    from firstword.bench.latency import Plan, Sweep, VoiceChoice, measure, show_report, write
     from firstword.bench.levels import Goal
 
     if table not in (None, "cosyvoice"):
@@ -75,20 +75,19 @@ def bench(
         plan = Plan(
             url=url,
             api_key=api_key,
-            speaker=speaker,
+            voice=VoiceChoice(speaker, reference, reference_text, cold),
             protocols=arguments.protocols(protocols),
-            concurrency=arguments.counts(concurrency),
-            rates_hz=arguments.rates(rates),
-            listeners=arguments.counts(listeners),
-            seconds=seconds,
-            seed=seed,
+            sweep=Sweep(
+                arguments.counts(concurrency),
+                arguments.counts(listeners),
+                arguments.rates(rates),
+                seconds,
+                seed,
+            ),
             goal=Goal(max_ttfa_ms / 1000, max_gap_ms / 1000),
             judges_speech=not any_speech,
             grpc_address=grpc,
             data=data,
-            reference=reference,
-            reference_text=reference_text,
-            is_cold=cold,
             audio_dir=wav,
             metrics_url=metrics,
         )

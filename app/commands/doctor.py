@@ -211,7 +211,7 @@ def check_metrics_port(settings: Settings) -> Finding:
 
 
 def check_grpc(settings: Settings) -> Finding:
-    port, variable = settings.grpc.port, variable_of("grpc_port")
+    port, variable = settings.surfaces.grpc.port, variable_of("grpc_port")
     if port is None:
         return Finding("grpc", "ok", f"not served; {variable} sets its port")
     missing = [name for name in ("grpc", "grpc_health", "grpc_reflection") if not find_spec(name)]

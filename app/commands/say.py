@@ -158,12 +158,15 @@ async def _say(
 
     Raises TtsError; CommandFailed where an option or the text is at fault.
     """
+    from firstword.app.engine.voice_parts import checked_watermark
     from firstword.app.errors import SpeakerNotFound, TextTooLong
     from firstword.app.provenance import open_provenance
     from firstword.app.synthesizer import AsyncSynthesizer
 
     keeps_data = settings.speakers.data_dir.is_dir()  # nothing is left where no server was, but for a key
-    output.provenance = open_provenance(settings.provenance, settings.speakers.data_dir)
+    output.provenance = open_provenance(
+        settings.provenance, settings.speakers.data_dir, settings.server.tag_audio
+    )
     async with AsyncSynthesizer(
         settings.networks,
         settings.engine,
@@ -173,11 +176,12 @@ async def _say(
         keeps_data=keeps_data,
     ) as synthesizer:
         on_loaded()
+        checked_watermark(output.provenance.watermark, synthesizer.sample_rate_hz)
         sample_rate_hz = synthesizer.sample_rate_hz
         began_s = time.perf_counter()
         try:
             async with synthesizer.stream(text, **voice) as stream:
-                if settings.server.tag_audio or output.provenance.names_source:
+                if output.provenance.tags_files:
                     names_source = output.provenance.names_source
                     output.tags = synthetic_tags(stream.speaker, stream.request.request_id, names_source)
                 spoken = await _write(stream, began_s, len(text.strip()), output)

@@ -43,7 +43,7 @@ def tensorrt(
     if dtype not in DTYPES:
         raise CommandFailed(f"--precision {dtype!r}; expected {', '.join(DTYPES)}")
     opened = open_checkpoint(settings.networks.checkpoint)
-    window_s = settings.networks.window_s or None
+    window_s = settings.networks.state.window_s or None
     flow, hift = opened.load_flow(), opened.load_vocoder()
     if not isinstance(flow, Flow):
         raise CommandFailed(f"{opened.directory}: a CosyVoice 1; there are engines of CosyVoice 2 and 3 only")

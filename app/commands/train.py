@@ -11,6 +11,7 @@ from firstword.app.commands.console import CommandFailed, to_stderr, to_stdout
 from firstword.app.commands.reward import device, training_errors
 
 if TYPE_CHECKING:
+    from firstword.finetune.recipe import Recipe
     from firstword.finetune.sft import FineTuning
     from firstword.finetune.trainer import StepReport
 
@@ -104,7 +105,7 @@ def lm(
     """Fine-tune a language model: text to speech tokens."""
     with training_errors():
         asked = _asked("llm", checkpoint, data, output)
-        recipe = _recipe(asked, batch_size, lr=lr, schedule=schedule, warmup=warmup, accumulate=accumulate)
+        recipe = _recipe(asked, batch_size, lr, schedule, warmup, accumulate)
         _fine_tune(
             _with(asked, recipe, steps, (lora, lora_alpha), (bf16, recompute), (save_every, average)), seed
         )
@@ -138,7 +139,7 @@ def flow(
         from firstword.finetune.distil import DistilSettings
 
         asked = _asked("flow", checkpoint, data, output)
-        recipe = _recipe(asked, batch_size, lr=lr, schedule=schedule, warmup=warmup, accumulate=accumulate)
+        recipe = _recipe(asked, batch_size, lr, schedule, warmup, accumulate)
         asked = _with(asked, recipe, steps, (lora, lora_alpha), (bf16, recompute), (save_every, average))
         if distil is not None:
             asked = replace(asked, distil=DistilSettings(distil, teacher_steps))
@@ -170,7 +171,7 @@ def dpo(
         from firstword.finetune.dpo import prefer
 
         asked = _asked("llm", checkpoint, pairs, output)
-        recipe = _recipe(asked, batch_size, lr=lr, schedule=schedule, warmup=warmup, accumulate=accumulate)
+        recipe = _recipe(asked, batch_size, lr, schedule, warmup, accumulate)
         asked = _with(asked, recipe, steps, (lora, lora_alpha), (bf16, recompute), (save_every, average))
         show(prefer(asked, beta, seed), output)
 
@@ -211,7 +212,7 @@ def grpo(
         from firstword.finetune.reward.server import RemoteRewarder
 
         asked = _asked("llm", checkpoint, texts, output)
-        recipe = _recipe(asked, batch_size, lr=lr, schedule=None)
+        recipe = _recipe(asked, batch_size, lr)
         asked = _with(asked, recipe, steps, (lora, lora_alpha), (bf16, recompute), (save_every, 1))
         scorer = (
             Rewarder(asked.checkpoint, _rewards(recognizer, language), device())
@@ -252,26 +253,42 @@ def _asked(part: Any, checkpoint: Path, data: Path, output: Path) -> "FineTuning
     return FineTuning(part, opened, data, output, recipe_in(opened))
 
 
-def _recipe(asked: "FineTuning", batch_size: int | None, **given: Any) -> Any:
+def _recipe(
+    asked: "FineTuning",
+    batch_size: int | None,
+    lr: float | None,
+    schedule: str | None = None,
+    warmup: int | None = None,
+    accumulate: int | None = None,
+) -> "Recipe":
     """Return the yaml's recipe with what was given on the command line; name what of it is not followed.
 
     batch_size: speech tokens of a language model, frames of a flow.
     """
     from firstword.models.config import FRAMES_PER_TOKEN
 
+    recipe = asked.recipe
     if batch_size is not None:
-        given["batch_frames"] = batch_size * (FRAMES_PER_TOKEN if asked.part == "llm" else 1)
-    schedule = given["schedule"]
-    if schedule not in (None, "constant", "warmup", "cosine"):
-        raise CommandFailed(f"--schedule {schedule!r}; expected constant, warmup or cosine")
-    for name in asked.recipe.unfollowed:
+        size = batch_size * (FRAMES_PER_TOKEN if asked.part == "llm" else 1)
+        recipe = replace(recipe, batch_frames=size)
+    match schedule:
+        case "constant" | "warmup" | "cosine":
+            recipe = replace(recipe, schedule=schedule)
+        case str():
+            raise CommandFailed(f"--schedule {schedule!r}; expected constant, warmup or cosine")
+    for name in recipe.unfollowed:
         to_stderr().print(f"the yaml's {name}: not followed", style="yellow", markup=False, highlight=False)
-    return replace(asked.recipe, **{name: value for name, value in given.items() if value is not None})
+    return replace(
+        recipe,
+        lr=recipe.lr if lr is None else lr,
+        warmup=recipe.warmup if warmup is None else warmup,
+        accumulate=recipe.accumulate if accumulate is None else accumulate,
+    )
 
 
 def _with(
     asked: "FineTuning",
-    recipe: Any,
+    recipe: "Recipe",
     steps: int | None,
     lora: tuple[int, int],
     computing: tuple[bool, bool],

@@ -51,9 +51,9 @@ class AudioTask:
         self._queue = queue
         self._work = work
         self._keeps = keeps
-        trims = parts.pacing.trims_silence and request.speech is None
+        trims = parts.shaping.trims_silence and request.speech is None
         self._silence = LeadingSilence(self._token2wav.sample_rate_hz) if trims else None
-        watermark = parts.watermark
+        watermark = parts.shaping.watermark
         self._marker = None if watermark is None else watermark.marker(self._token2wav.sample_rate_hz)
         self.num_samples = 0  # made so far
 
@@ -155,7 +155,7 @@ class AudioTask:
         self.num_samples += len(audio.samples)
         self._work.check_audio(self.num_samples / self._token2wav.sample_rate_hz)
         if self._marker is not None:
-            audio = Audio(self._marker.feed(audio.samples), audio.words)
+            audio = Audio(await asyncio.to_thread(self._marker.feed, audio.samples), audio.words)
             if not len(audio.samples) and not audio.words:
                 return
         if self._keeps:
@@ -164,7 +164,7 @@ class AudioTask:
 
     async def _put_held(self, marker: Marker) -> None:
         """Give out what the watermark holds back, 10 ms."""
-        held = Audio(marker.finish())
+        held = Audio(await asyncio.to_thread(marker.finish))
         if len(held.samples):
             if self._keeps:
                 self.pieces.append(held)

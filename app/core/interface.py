@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,12 +127,16 @@ class ListedTokens:
     warnings: tuple[str, ...] = ()  # of the whole text
 
 
+NetworksState = Literal["loaded", "unloaded", "loading"]
+
+
 @dataclass(frozen=True, slots=True)
 class EngineStatus:
     """is_ready: warm and admitting. Else `reason` says in one line why not.
 
     failing_workers: background workers that failed and are started again; speech goes on without them.
     max_streams: that run at once, and what that is known from: a setting, a measurement, live streams.
+    networks: with unloaded ones it is ready: the next request loads them.
     """
 
     is_ready: bool
@@ -140,6 +144,7 @@ class EngineStatus:
     failing_workers: tuple[str, ...] = ()
     max_streams: int = 0
     max_streams_from: str = ""
+    networks: NetworksState = "loaded"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -59,12 +59,20 @@ class Pacing:
     listener_buffer_s: float
     hop_strategy: HopStrategy = "fixed"
     writer_pause_s: float = 0.0  # 0: what came is not spoken before its sentence has ended
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shaping:
+    """What is done to samples before anybody hears them."""
+
     trims_silence: bool = True  # before a stream's first sound
+    gain_of: Callable[[str, PreparedSpeaker], float] | None = None  # by its identity; None: as it is
+    watermark: Watermark | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StreamParts:
-    """The networks and services that make a stream. A voice by itself has no admission, cache or gain."""
+    """The networks and services that make a stream. A voice by itself has no admission and no cache."""
 
     info: EngineInfo
     speakers: PreparedSpeakers
@@ -74,11 +82,10 @@ class StreamParts:
     pool: Token2WavPool
     clock: Callable[[], float]
     pacing: Pacing
+    shaping: Shaping = Shaping()
     on_event: Subscriber = ignore  # told of every stream's events
     admission: Admission | None = None
     phrases: PhraseCache | None = None
-    gain_of: Callable[[str, PreparedSpeaker], float] | None = None  # by its identity; None: as it is
-    watermark: Watermark | None = None  # in all that is spoken
 
     def resolved(self, request: SynthesisRequest) -> ResolvedReading:
         """Raises InvalidRequest for a language that is unknown or not spoken, and SpeakerNotFound."""
@@ -106,9 +113,9 @@ class StreamParts:
 
     async def gain(self, name: str | None, client: Client, speaker: PreparedSpeaker) -> float:
         """Return the factor that brings the speaker of that name to the wanted loudness."""
-        if self.gain_of is None:
+        if self.shaping.gain_of is None:
             return 1.0
-        return self.gain_of(await self.speakers.identity(name, client), speaker)
+        return self.shaping.gain_of(await self.speakers.identity(name, client), speaker)
 
     async def aclose(self) -> None:
         """End what computes; a stream that still runs fails."""

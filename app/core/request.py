@@ -88,13 +88,17 @@ class EngineInfo:
     sample_rate_hz: int
     default_speaker: str
     can_continue_text: bool  # mode "continuous"
-    takes_instruct: bool
     languages: tuple[str, ...]  # ISO 639 codes
     limits: WorkLimits  # of one request
     voice_modes: tuple[VoiceMode, ...] = ("zero_shot", "cross_lingual", "instruct", "sft")
     num_speech_ids: int = 6561  # speech tokens are below it
     token_rate_hz: int = 25
     accents: tuple[str, ...] = ()  # beside its own
+    refuses_other_languages: bool = False  # else a text in one is spoken, with a warning
+
+    @property
+    def takes_instruct(self) -> bool:
+        return "instruct" in self.voice_modes
 
     def check(self, request: SynthesisRequest) -> None:
         """Raise InvalidRequest for what the checkpoint cannot do, TextTooLong."""
@@ -157,12 +161,6 @@ class EngineInfo:
         """Return the accent that the tag of a language asks for; "" for the checkpoint's own."""
         accent = _ACCENTS_OF_TAGS.get(_language_name(language), "")
         return accent if accent in self.accents else ""
-
-    def warning_of(self, language: str) -> str:
-        """Say that a text has a language that is not spoken, by its code. In ASCII."""
-        name = f"{NAMES[language]} ({language})" if language in NAMES else language
-        spoken = ", ".join(self.languages)
-        return f"the text seems to have {name} in it, and {self.checkpoint:.60} speaks {spoken} only"
 
 
 def _language_name(given: str | None) -> str:

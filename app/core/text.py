@@ -7,6 +7,7 @@ from enum import Enum, auto
 
 from firstword.app.core.audio_queue import AudioQueue
 from firstword.app.core.interface import Flushed
+from firstword.app.core.other_languages import OtherLanguages
 from firstword.app.core.parts import ItemFeed, StreamParts
 from firstword.app.core.request import ResolvedReading, SynthesisRequest
 from firstword.app.core.tokens import start
@@ -16,7 +17,6 @@ from firstword.app.errors import InvalidRequest
 from firstword.app.events import Stage, StreamEvents
 from firstword.app.speakers.interface import PreparedSpeaker, SentRecording
 from firstword.app.telemetry.stream_stats import StreamStats
-from firstword.app.text.language import unspoken_languages
 from firstword.app.text.marks import Pause, Rate, Voice
 from firstword.app.text.segment import Item, Segment
 from firstword.models.lm.tokens import TokenStream
@@ -75,6 +75,7 @@ class TextTask:
         self._events = events
         self._stats = stats
         self._audio = audio
+        self._languages = OtherLanguages(parts.info)
         self._commands: asyncio.Queue[str | Mark] = asyncio.Queue(MAX_PENDING_COMMANDS)
         self._token_streams: list[TokenStream] = []  # of the language model, until they end
         self._open: Utterance | None = None  # the one that text is pushed to, in continuous mode
@@ -169,16 +170,19 @@ class TextTask:
             self._stats.pauses.append(self._char_start)
 
     async def _read(self, feed: ItemFeed, piece: str, flushes: bool, is_end: bool = True) -> Sequence[Item]:
-        """Read a piece in a thread; warn of languages that are not spoken."""
-        info, stats, began_s = self._parts.info, self._stats, self._events.clock()
+        """Read a piece in a thread; warn of languages that are not spoken.
+
+        Raises InvalidRequest where most of the text is in one, and that is refused.
+        """
+        stats, began_s = self._stats, self._events.clock()
         items = await asyncio.to_thread(feed.read, piece, flushes, is_end)
         segments = [item for item in items if isinstance(item, Segment)]
         ended_s = self._events.clock()
         self._events.emit(Stage("text", began_s, ended_s, ended_s - began_s, {"segments": len(segments)}))
         for segment in segments:
-            unspoken = unspoken_languages(segment.spoken, segment.language, info.languages)
-            warnings = map(info.warning_of, unspoken)
+            warnings = self._languages.read(segment.spoken, segment.language)
             stats.warnings += [warning for warning in warnings if warning not in stats.warnings]
+        self._languages.check()
         return items
 
     def _named(self, items: Sequence[Item]) -> dict[str, str]:

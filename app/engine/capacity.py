@@ -94,25 +94,30 @@ class LiveFactors:
 
 
 def open_admission(
-    options: EngineOptions, file: MeasurementFile, clock: Callable[[], float]
+    options: EngineOptions,
+    file: MeasurementFile,
+    clock: Callable[[], float],
+    make: Callable[..., Admission] = Admission,
 ) -> tuple[Admission, Capacity | None]:
     """Return the admission, and the capacity that it goes by; None: its streams are set.
 
-    file: of what earlier starts measured.
+    file: of what earlier starts measured. make: takes what `Admission` does.
     """
-    max_streams, capacity = options.max_streams, None
+    queue = options.queue
+    max_streams = options.max_streams
+    capacity = None
     if not max_streams:
         capacity = Capacity(file, options.remeasure)
         max_streams = capacity.max_streams or 0
         if max_streams:
             _log.info("%d streams run at once, as an earlier start measured", max_streams)
-    admission = Admission(
+    admission = make(
         max_streams or 1,
-        options.max_queued,
-        options.queue_timeout_s,
+        queue.max_queued,
+        queue.queue_timeout_s,
         clock,
-        options.max_queued_files,
-        options.file_queue_timeout_s,
+        queue.max_queued_files,
+        queue.file_queue_timeout_s,
     )
     if capacity is not None:
         admission.known_from = "measurement"

@@ -11,13 +11,22 @@ import numpy as np
 from firstword.app.audio.dsp import Samples
 from firstword.app.clients import ANYBODY
 from firstword.app.core.admission import Admission, Made
-from firstword.app.core.interface import Audio, EngineStatus, ListedTokens, ReadPart, TextReport
+from firstword.app.core.interface import (
+    Audio,
+    EngineStatus,
+    ListedTokens,
+    NetworksState,
+    ReadPart,
+    TextReport,
+)
+from firstword.app.core.other_languages import OtherLanguages
 from firstword.app.core.parts import StreamParts
 from firstword.app.core.request import Delivery, EngineInfo, SynthesisRequest, VoiceChoice
 from firstword.app.core.stream import SpeechStream
 from firstword.app.engine.capacity import Capacity, LiveFactors, measured_capacity
 from firstword.app.engine.loudness import Loudness
 from firstword.app.engine.token_listing import list_tokens
+from firstword.app.engine.unloading import Unloading
 from firstword.app.engine.voice_parts import speak_for_nobody, warm_up
 from firstword.app.errors import Draining
 from firstword.app.events import StreamEvents
@@ -36,17 +45,26 @@ _log = logging.getLogger(__name__)
 class SpeechEngine:
     """The `Engine` of the service. Used within one event loop."""
 
-    def __init__(self, parts: StreamParts, metrics: Metrics, loudness: Loudness | None = None) -> None:
-        """parts: with an admission. loudness: measures speakers once the engine is warm."""
+    def __init__(
+        self,
+        parts: StreamParts,
+        metrics: Metrics,
+        loudness: Loudness | None = None,
+        unloading: Unloading | None = None,
+    ) -> None:
+        """parts: with an admission. loudness: measures speakers once the engine is warm. unloading: frees the
+        networks while nobody uses them; the admission loads them."""
         assert parts.admission is not None, "an engine admits streams"
         self._parts = parts
         self._admission: Admission = parts.admission
         self._loudness = loudness
+        self._unloading = unloading
         self._metrics = metrics
         self._streams: set[SpeechStream] = set()  # from their admission until their clients have left them
         self._is_warm = False
         self._workers = Supervisor(lambda name: metrics.worker_failures.labels(name).inc())
         metrics.ready.set_function(lambda: float(self._can_admit))
+        metrics.networks_unloaded.set_function(lambda: float(self._networks_state != "loaded"))
         metrics.max_streams.set_function(lambda: float(self.max_streams))
         metrics.queue_depth.set_function(lambda: float(self._admission.num_queued))
         metrics.file_queue_depth.set_function(lambda: float(self._admission.num_files_queued))
@@ -63,8 +81,17 @@ class SpeechEngine:
     def status(self) -> EngineStatus:
         reason = self._unready_reason
         return EngineStatus(
-            not reason, reason, self._workers.failing, self.max_streams, self._admission.known_from
+            not reason,
+            reason,
+            self._workers.failing,
+            self.max_streams,
+            self._admission.known_from,
+            self._networks_state,
         )
+
+    @property
+    def _networks_state(self) -> NetworksState:
+        return "loaded" if self._unloading is None else self._unloading.state
 
     @property
     def _unready_reason(self) -> str:
@@ -103,9 +130,12 @@ class SpeechEngine:
             text.open, "whole", resolved.language, resolved.reading, warnings, resolved.work
         )
         parts: list[ReadPart] = []
+        languages = OtherLanguages(self.info)
         for item in await asyncio.to_thread(feed.read, request.text, True):
             match item:
                 case Segment():
+                    unspoken = languages.read(item.spoken, item.language)
+                    warnings += [warning for warning in unspoken if warning not in warnings]
                     spoken = text.marks.shown(item.spoken)
                     marks = text.marks.found(item.spoken)
                     parts.append(ReadPart(item.source, spoken, item.language, item.text_ids, marks))
@@ -119,6 +149,7 @@ class SpeechEngine:
                     parts.append(ReadPart(speaker=speaker.name))
                 case Rate():
                     parts.append(ReadPart(rate=item.rate))
+        languages.check()
         return TextReport(tuple(parts), tuple(warnings))
 
     async def warm_up(self, capacity: Capacity | None = None) -> None:
@@ -134,7 +165,10 @@ class SpeechEngine:
                 self._admission.resize(capacity.add(await self._measure()))
                 _log.info("%d streams run at once, as measured", self.max_streams)
             self._correct_from_now_on()
-            self._workers.start("capacity", partial(self._measure_when_idle, capacity))
+            if self._unloading is None:  # else live streams alone correct it: measuring takes the networks
+                self._workers.start("capacity", partial(self._measure_when_idle, capacity))
+        if self._unloading is not None:
+            self._workers.start("unloading", partial(self._unloading.run, self._admission))
         self._is_warm = True
         if self._loudness is not None:
             phrases = self._parts.phrases

@@ -15,7 +15,13 @@ from firstword.app.core.token2wav_pool import StreamingToken2Wav
 from firstword.app.engine.backend import Backend, choose
 from firstword.app.engine.precision import find_device
 from firstword.app.engine.runtimes import all_runtimes, first_hop_tokens, machine_of
-from firstword.app.options import EngineOptions, InvalidOptions, LMEngineOptions, NetworkOptions
+from firstword.app.options import (
+    EngineOptions,
+    InvalidOptions,
+    LMEngineOptions,
+    NetworkOptions,
+    OtherLanguagesChoice,
+)
 from firstword.app.speakers.enrolment import FirstHopPromptStates, PromptStates
 from firstword.app.text import language
 from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
@@ -50,7 +56,13 @@ class LoadedNetworks:
     def device(self) -> Device:
         return self.machine.device
 
-    def info(self, default_speaker: str | None, limits: WorkLimits, has_sft: bool) -> EngineInfo:
+    def info(
+        self,
+        default_speaker: str | None,
+        limits: WorkLimits,
+        has_sft: bool,
+        other_languages: OtherLanguagesChoice,
+    ) -> EngineInfo:
         """has_sft: some speaker can be spoken with by its embedding alone.
 
         Raises InvalidOptions where nobody speaks by default.
@@ -67,7 +79,6 @@ class LoadedNetworks:
             sample_rate_hz=self.token2wav.sample_rate_hz,
             default_speaker=default_speaker,
             can_continue_text=self.prompt_builder.can_continue_text,
-            takes_instruct=traits.takes_instruct,
             languages=traits.languages,
             limits=limits,
             voice_modes=(
@@ -78,6 +89,7 @@ class LoadedNetworks:
             num_speech_ids=checkpoint.config.flow.vocab_size,
             token_rate_hz=checkpoint.config.token_rate_hz,
             accents=traits.accents,
+            refuses_other_languages=other_languages == "refuse",
         )
 
     def device_memory_bytes(self) -> int:
@@ -172,7 +184,9 @@ def _load_token2wav(
         assert isinstance(vocoder, HiFT), vocoder
         cosyvoice1 = CosyVoice1Token2Wav(flow, vocoder, networks=loaded)
         return cosyvoice1, cosyvoice1
-    token2wav = Token2Wav(flow, vocoder, options.window_s or None, options.max_state_bytes, loaded)
+    token2wav = Token2Wav(
+        flow, vocoder, options.state.window_s or None, options.state.max_state_bytes, loaded
+    )
     return token2wav, FirstHopPromptStates(token2wav, first_hop_tokens(options))
 
 

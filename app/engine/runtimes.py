@@ -20,7 +20,7 @@ def all_runtimes(networks: NetworkOptions, engines: LMEngineOptions) -> tuple[Ru
     return (
         VllmRuntime(engines.vllm),
         TrtllmRuntime(engines.trtllm),
-        TensorRTRuntime(networks.window_s or None),
+        TensorRTRuntime(networks.state.window_s or None),
         ExportsRuntime(networks.exports),
         OnnxRuntime(),
         TorchRuntime(networks.cuda_graphs, first_hop_tokens(networks)),
@@ -41,6 +41,6 @@ def machine_of(options: NetworkOptions, data_dir: Path | None) -> Machine:
         device,
         options.precision,
         dtype=precision if precision in ("bfloat16", "float16") else "float32",
-        state_precision=options.state_precision,
+        state_precision=options.state.state_precision,
         data_dir=data_dir,
     )

@@ -1,9 +1,9 @@
 """Assemble what the engine knows of speakers: the networks that read them, the registry, their loudness."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -81,14 +81,13 @@ async def open_speakers(
     networks: SpeakerNetworks,
     options: SpeakerOptions,
     max_bundle_bytes: int = DEFAULT_MAX_BUNDLE_BYTES,
-    on_hit: Callable[[], None] = lambda: None,
-    on_miss: Callable[[], None] = lambda: None,
+    hooks: RegistryHooks | None = None,
     postgres: "Postgres | None" = None,
 ) -> AsyncIterator[SpeakerParts]:
     """Open the store; it is closed at the end. Raises DatabaseError.
 
     postgres: where speakers are that servers share; None: a file.
-    on_hit, on_miss: called when a speaker is wanted, by whether it is ready in memory.
+    hooks: all but `on_registered`, which is the loudness' own.
     """
     options.data_dir.mkdir(parents=True, exist_ok=True)
     loudness = None
@@ -105,8 +104,9 @@ async def open_speakers(
         max_cache_bytes=speaker_cache_bytes(options, loaded.device),
         default_speaker=options.default_speaker,
         max_bundle_bytes=max_bundle_bytes,
-        hooks=RegistryHooks(
-            on_hit, on_miss, lambda identity, speaker: loudness and loudness.gain_of(identity, speaker)
+        hooks=replace(
+            hooks or RegistryHooks(),
+            on_registered=lambda identity, speaker: loudness and loudness.gain_of(identity, speaker),
         ),
     )
     async with registry:

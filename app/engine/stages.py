@@ -102,7 +102,6 @@ class NetworkStages:
         if not isinstance(token2wav, Token2Wav):
             raise InvalidRequest(f"a {self.family} has no vocoder by itself; ask token2wav", "mel")
         num_frames, chunk = mel.shape[1], FRAMES_PER_TOKEN * token2wav.chunk_tokens
-        sound = token2wav.start_sound()
 
         def vocoded(start: int) -> Samples:
             is_end = is_last and start + chunk >= num_frames
@@ -111,6 +110,7 @@ class NetworkStages:
 
         pieces: list[Samples] = []
         with closing(SlotOfStages(await self.admission.acquire())) as slot:
+            sound = token2wav.start_sound()
             for start in range(0, max(1, num_frames), chunk):
                 pieces.append(await slot.run(self.pool.call(partial(vocoded, start), deadline_s)))
                 deadline_s += len(pieces[-1]) / token2wav.sample_rate_hz

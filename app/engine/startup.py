@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from firstword.app.audio.watermark import Watermark
 from firstword.app.budget import DEFAULT_LIMITS, WorkLimits
+from firstword.app.core.admission import Admission
+from firstword.app.core.parts import Shaping
 from firstword.app.core.phrase_cache import PhraseCache
 from firstword.app.core.token2wav_pool import Token2WavPool
 from firstword.app.engine.capacity import capacity_key, open_admission
@@ -18,17 +20,17 @@ from firstword.app.engine.loading import LoadedNetworks, NetworksLoading, load_i
 from firstword.app.engine.observing import describe, observe_batch, token_events
 from firstword.app.engine.speaker_parts import open_consents, open_speakers
 from firstword.app.engine.stages import NetworkStages
-from firstword.app.engine.voice_parts import load_front_ends, start_parts
+from firstword.app.engine.unloading import WakingAdmission, WakingWorker, open_unloading
+from firstword.app.engine.voice_parts import checked_watermark, load_front_ends, start_parts
 from firstword.app.options import (
     EngineOptions,
-    InvalidOptions,
     LMEngineOptions,
     NetworkOptions,
     SpeakerOptions,
 )
 from firstword.app.speakers.consents import ConsentStore
 from firstword.app.speakers.enrolment import SpeakerNetworks
-from firstword.app.speakers.registry import DEFAULT_MAX_BUNDLE_BYTES, SpeakerRegistry
+from firstword.app.speakers.registry import DEFAULT_MAX_BUNDLE_BYTES, RegistryHooks, SpeakerRegistry
 from firstword.app.telemetry.metrics import Metrics
 from firstword.models.runtimes.measurement import MeasurementFile
 
@@ -84,17 +86,19 @@ async def running_engine(
     loading = loading or load_in_thread(options.networks, engine_options, options.lm_engines, data_dir)
     loaded = await asyncio.wrap_future(loading)
     text, speaker_networks = await load_front_ends(loaded, engine_options)
+    unloading = open_unloading(
+        engine_options.unload_after_s, loaded, speaker_networks, options.networks, options.lm_engines
+    )
+    hooks = RegistryHooks(metrics.speaker_cache_hits.inc, metrics.speaker_cache_misses.inc)
+    if unloading is not None:
+        hooks = replace(hooks, worker=partial(WakingWorker, unloading))
     async with open_speakers(
-        loaded,
-        speaker_networks,
-        options.speakers,
-        max_bundle_bytes,
-        metrics.speaker_cache_hits.inc,
-        metrics.speaker_cache_misses.inc,
-        postgres,
+        loaded, speaker_networks, options.speakers, max_bundle_bytes, hooks, postgres
     ) as speaker_parts:
         speakers = speaker_parts.registry
-        info = loaded.info(speakers.default_speaker, options.work, speaker_networks.has_sft)
+        info = loaded.info(
+            speakers.default_speaker, options.work, speaker_networks.has_sft, engine_options.other_languages
+        )
         parts = await start_parts(
             loaded,
             info,
@@ -108,22 +112,26 @@ async def running_engine(
             speaker_networks.fingerprint, options.networks, options.lm_engines, loaded.backend.name
         )
         file = MeasurementFile(data_dir / CAPACITY_FILE, key)
-        admission, capacity = open_admission(engine_options, file, clock)
+        make = Admission if unloading is None else partial(WakingAdmission, unloading.wake)
+        admission, capacity = open_admission(engine_options, file, clock, make)
         loudness = speaker_parts.loudness
         parts = replace(
             parts,
             clock=clock,
             on_event=metrics.on_event,
             admission=admission,
-            gain_of=None if loudness is None else loudness.gain_of,
-            watermark=_checked(options.watermark, info.sample_rate_hz),
+            shaping=Shaping(
+                engine_options.trim_silence,
+                None if loudness is None else loudness.gain_of,
+                checked_watermark(options.watermark, info.sample_rate_hz),
+            ),
             phrases=PhraseCache(
                 engine_options.phrase_cache_mb << 20,
                 metrics.phrase_cache_hits.inc,
                 metrics.phrase_cache_misses.inc,
             ),
         )
-        engine = SpeechEngine(parts, metrics, loudness)
+        engine = SpeechEngine(parts, metrics, loudness, unloading)
         try:
             describe(metrics, info, loaded, speakers)
             await engine.warm_up(capacity)
@@ -136,19 +144,9 @@ async def running_engine(
                 speaker_networks,
                 parts.pool,
                 admission,
-                parts.watermark,
+                parts.shaping.watermark,
             )
             with closing(await asyncio.to_thread(open_consents, options.speakers, postgres)) as consents:
                 yield RunningEngine(engine, speakers, consents, speaker_networks, loaded, parts.pool, stages)
         finally:
             await asyncio.shield(engine.aclose())
-
-
-def _checked(watermark: Watermark | None, sample_rate_hz: int) -> Watermark | None:
-    """Raises InvalidOptions for a checkpoint that the watermark is not made for."""
-    if watermark is not None:
-        try:
-            watermark.marker(sample_rate_hz)
-        except ValueError as error:
-            raise InvalidOptions(f"FIRSTWORD_PROVENANCE is watermark: {error}") from None
-    return watermark

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from firstword.app.core.admission import Admission
 from firstword.app.core.interface import ListedTokens
+from firstword.app.core.other_languages import OtherLanguages
 from firstword.app.core.parts import StreamParts
 from firstword.app.core.request import ResolvedReading, SynthesisRequest
 from firstword.app.core.tokens import start, wait_for
@@ -38,6 +39,11 @@ async def list_tokens(
         )
         named, number, num_seeds, num_tokens = speaker, -1, 0, 0
         items = await asyncio.to_thread(feed.read, request.text, True)
+        languages = OtherLanguages(parts.info)
+        for segment in (item for item in items if isinstance(item, Segment)):
+            unspoken = languages.read(segment.spoken, segment.language)
+            warnings += [warning for warning in unspoken if warning not in warnings]
+        languages.check()
         for item in items:
             if isinstance(item, Voice):
                 named = speaker

@@ -11,9 +11,10 @@ from typing import Protocol
 
 import torch
 
+from firstword.app.audio.watermark import Watermark
 from firstword.app.budget import DEFAULT_LIMITS, WorkLimits
 from firstword.app.clients import ANYBODY, Client
-from firstword.app.core.parts import Pacing, StreamParts, TextReader
+from firstword.app.core.parts import Pacing, Shaping, StreamParts, TextReader
 from firstword.app.core.request import Delivery, EngineInfo, Mode, SynthesisRequest
 from firstword.app.core.stream import SpeechStream
 from firstword.app.core.token2wav_pool import Token2WavPool
@@ -22,7 +23,13 @@ from firstword.app.engine.speaker_parts import load_speaker_networks, open_speak
 from firstword.app.engine.text_frontend import text_frontend
 from firstword.app.errors import SpeakerNotFound, SynthesisFailed
 from firstword.app.events import Subscriber, ignore
-from firstword.app.options import EngineOptions, LMEngineOptions, NetworkOptions, SpeakerOptions
+from firstword.app.options import (
+    EngineOptions,
+    InvalidOptions,
+    LMEngineOptions,
+    NetworkOptions,
+    SpeakerOptions,
+)
 from firstword.app.speakers.enrolment import SpeakerNetworks, builtin_info, decode_upload
 from firstword.app.speakers.interface import PreparedSpeaker, PreparedSpeakers, SentRecording, SpeakerInfo
 from firstword.models.networks import TokenEvents
@@ -141,15 +148,17 @@ async def open_voice(
         speakers: VoiceSpeakers
         if store is None:
             speakers = builtin = BuiltinSpeakers(speaker_networks, default_speaker)
-            info = loaded.info(builtin.default, limits, speaker_networks.has_sft)
+            default_speaker = builtin.default
         else:
             found = await stack.enter_async_context(open_speakers(loaded, speaker_networks, store))
             speakers = found.registry
-            info = loaded.info(found.registry.default_speaker, limits, speaker_networks.has_sft)
+            default_speaker = found.registry.default_speaker
             gain_of = None if found.loudness is None else found.loudness.gain_of
+        info = loaded.info(default_speaker, limits, speaker_networks.has_sft, engine.other_languages)
         parts = await start_parts(loaded, info, text, speakers, engine, TokenEvents(max_streams=1))
         stack.push_async_callback(parts.aclose)
-        voice = OpenVoice(replace(parts, on_event=on_event, gain_of=gain_of), speaker_networks, speakers)
+        parts = replace(parts, on_event=on_event, shaping=replace(parts.shaping, gain_of=gain_of))
+        voice = OpenVoice(parts, speaker_networks, speakers)
         await warm_up(parts)
         try:
             yield voice
@@ -202,8 +211,8 @@ async def start_parts(
             options.listener_buffer_s,
             options.hop_strategy,
             options.writer_pause_ms / 1000,
-            options.trim_silence,
         ),
+        shaping=Shaping(options.trim_silence),
     )
 
 
@@ -233,3 +242,13 @@ async def speak_for_nobody(parts: StreamParts, text: str, mode: Mode = "whole") 
         async for _ in stream:
             pass
     return stream.stats.audio_samples / stream.sample_rate_hz
+
+
+def checked_watermark(watermark: Watermark | None, sample_rate_hz: int) -> Watermark | None:
+    """Raises InvalidOptions for a checkpoint that the watermark is not made for."""
+    if watermark is not None:
+        try:
+            watermark.marker(sample_rate_hz)
+        except ValueError as error:
+            raise InvalidOptions(f"FIRSTWORD_PROVENANCE is watermark: {error}") from None
+    return watermark

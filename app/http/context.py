@@ -250,10 +250,8 @@ class Context:
     def _close(self, reason: CancelReason) -> None:
         self._state = ContextState.CLOSED
         self._session.cancel_reason = reason
-        if self._session.is_admitted:
-            self._session.cancel(reason)
         if self.task is not None:
-            self.task.cancel()
+            self.task.cancel()  # it leaves the session, which stops the stream for that reason
 
     def _leave_idle(self, state: ContextState) -> None:
         if self._state is ContextState.IDLE:

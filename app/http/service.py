@@ -33,7 +33,6 @@ class Service:
     usage: Usage
     metrics: Metrics
     clock: Clock
-    tags_audio: bool = True  # whether files say that they are synthetic
     tracing: Tracing = NO_TRACING
     provenance: Provenance = NO_MARKS
 

@@ -28,8 +28,8 @@ def resolve_output_format(
     default_hz = service.engine.info.sample_rate_hz
     try:
         rate_hz = sample_rate_of(format, sample_rate_hz, default_hz)
-        names_source = service.provenance.names_source
-        return OutputFormat(format, rate_hz, speed, service.tags_audio or names_source, names_source)
+        marks = service.provenance
+        return OutputFormat(format, rate_hz, speed, marks.tags_files, marks.names_source)
     except ValueError as error:
         raise InvalidRequest(str(error), param="sample_rate") from None
 

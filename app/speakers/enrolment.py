@@ -174,7 +174,7 @@ class SpeakerNetworks:
         self.builtin = builtin_speakers(checkpoint, tokenizer)
         former = checkpoint.traits.former_speakers
         self.builtin_names = {**former, **{name: name for name in self.builtin}}  # what is said -> who speaks
-        self._reader = checkpoint.load_prompt_reader(num_threads)
+        self.reader = checkpoint.load_prompt_reader(num_threads)
         self._tokenizer = tokenizer
         self._prompt_states = prompt_states
         self._lm = lm
@@ -195,7 +195,7 @@ class SpeakerNetworks:
         what is left without the silence at both ends; SynthesisFailed if a network fails.
         """
         with _frontend_errors(samples, sample_rate_hz):
-            return self._reader.read_speaker(samples, sample_rate_hz)
+            return self.reader.read_speaker(samples, sample_rate_hz)
 
     def read_speaker(self, samples: NDArray[np.float32], sample_rate_hz: int) -> SpeakerFeatures:
         """All that it takes to speak like the recording: its features, matched. As `read_features`.
@@ -221,7 +221,7 @@ class SpeakerNetworks:
     def read_source_tokens(self, samples: NDArray[np.float32], sample_rate_hz: int) -> list[int]:
         """The speech tokens of a recording to convert, pauses included. Raises as `read_features` does."""
         with _frontend_errors(samples, sample_rate_hz):
-            tokens: list[int] = self._reader.read_source_tokens(samples, sample_rate_hz).tolist()
+            tokens: list[int] = self.reader.read_source_tokens(samples, sample_rate_hz).tolist()
             return tokens
 
     def vocoded_prompt(self, features: SpeakerFeatures) -> tuple[Samples, int]:

@@ -51,12 +51,13 @@ class RegistryHooks:
     """What is called as speakers are used.
 
     on_hit, on_miss: when one is wanted, by whether it is ready in memory. on_registered: with the identity of
-    a new speaker and what it speaks with.
+    a new speaker and what it speaks with. worker: makes the one thread that computes.
     """
 
     on_hit: Callable[[], None] = lambda: None
     on_miss: Callable[[], None] = lambda: None
     on_registered: Callable[[str, PreparedSpeaker], object] = lambda identity, speaker: None
+    worker: Callable[[], ThreadPoolExecutor] = lambda: ThreadPoolExecutor(1, "speakers")
 
 
 class SpeakerRegistry(SpeakerListing):
@@ -96,7 +97,7 @@ class SpeakerRegistry(SpeakerListing):
         self._cache: PreparedCache[PreparedSpeaker] = PreparedCache(
             max_cache_bytes, frozenset(networks.builtin), hooks.on_hit, hooks.on_miss
         )
-        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="speakers")
+        self._worker = hooks.worker()
         self._max_waiting = max_waiting
         self._num_waiting = 0
         self._preparing: asyncio.Task[None] | None = None

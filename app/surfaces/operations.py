@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from firstword.app.audio.formats import FORMATS, MAX_CLEAR_SPEED, MIN_CLEAR_SPEED, AudioFormat
-from firstword.app.core.interface import VoiceMode
+from firstword.app.core.interface import NetworksState, VoiceMode
 from firstword.app.database import RETRY_AFTER_S, DatabaseError
 from firstword.app.errors import StoreUnavailable
 from firstword.app.http.metrics_port import metrics_answer, metrics_server
@@ -39,6 +39,7 @@ class Readiness(BaseModel):
     failing_workers: tuple[str, ...] = ()  # nor do these: they are started again, and speech goes on
     max_streams: int = 0  # that run at once
     max_streams_from: str = ""  # FIRSTWORD_MAX_STREAMS, measurement or live streams
+    networks: NetworksState = "loaded"  # or unloaded while idle, and loaded by the next request
 
 
 class ReportedLimits(BaseModel):
@@ -112,6 +113,7 @@ async def readyz(request: Request, response: Response, service: ServiceHere) -> 
         ),
         max_streams=status.max_streams,
         max_streams_from=status.max_streams_from,
+        networks=status.networks,
     )
 
 

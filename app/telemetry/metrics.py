@@ -210,6 +210,7 @@ class Metrics:
         )
         self.device_memory_bytes = gauge("device_memory_bytes", "Memory in use on the device")
         self.ready = gauge("ready", "1: warm and admitting")
+        self.networks_unloaded = gauge("networks_unloaded", "1: freed while idle, until the next request")
         self.build_info = Info("build", "What is running", namespace="tts", registry=self.registry)
 
         self._create_label_sets()
@@ -253,7 +254,7 @@ class Metrics:
             (self.cancelled, [get_args(CancelReason)]),
             (self.generation_anomalies, [get_args(Anomaly)]),
             (self.batch_items, [("done", "failed")]),
-            (self.worker_failures, [("batches", "capacity", "loudness")]),
+            (self.worker_failures, [("batches", "capacity", "loudness", "unloading")]),
         ]
         for family, values in label_sets:
             for labels in product(*values):

@@ -19,7 +19,6 @@ MIN_RATE, MAX_RATE = 0.5, 2.0
 MAX_NAME_CHARS = 256
 MAX_VALUE_CHARS = 16  # of a pause or a rate
 MAX_LEXICON_ENTRIES = 10_000
-MAX_OPEN_CHARS = MAX_NAME_CHARS + len("[voice:")  # a bracket that is open for longer is text
 
 _CONTROLS = ("[pause:", "[voice:", "[rate:")
 _CANDIDATE = re.compile(rf"[\[<(*{MARK}]")

@@ -13,7 +13,9 @@ _UNSPEAKABLE = re.compile(
     "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ud800-\udfff"
     "\ue000-\uf8ff\ufeff\ufff0-\uffff\U000e0000-\U000e007f\U000f0000-\U000fffff]"
 )
-_CHECKPOINT_MARKS = re.compile(r"\[[a-z][a-z_-]*\]|</?[a-z]+>|<\|[A-Za-z_]+\|>")  # a checkpoint's own marks
+_CHECKPOINT_MARKS = re.compile(
+    r"\[[a-z][a-z_-]*\](?!\()|</?[a-z]+>|<\|[A-Za-z_]+\|>"
+)  # a checkpoint's own marks
 _LINK_TARGET = re.compile(r"(?<=\])\([^()\s]*\)")
 _MARKDOWN = re.compile(
     r"!(?=\[)|\$\$|[][`™®©]|~~|(?<![0-9)])(?<![0-9)]\s)\*|\*(?!\s?[0-9(])"

@@ -107,8 +107,3 @@ def unread_numbers(spoken: str, language: str) -> str:
     return (
         f"some numbers of the text in {name} were not written out; how the voice says them is its own matter"
     )
-
-
-def is_only_punctuation(text: str) -> bool:
-    """Whether a text is empty or all of it is punctuation and symbols, by the published rule."""
-    return all(unicodedata.category(character)[0] in "PS" for character in text)

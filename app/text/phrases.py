@@ -48,7 +48,9 @@ _STREET_WORD = re.compile(r"(?:[A-Z][\w.'’-]*|\d+(?:st|nd|rd|th)),?")
 _STREET_KINDS = frozenset({*contexts.STREETS, *contexts.STREET_WORDS})
 MAX_BEFORE = 64  # characters in front of a phrase that decide how it is read
 _CLOSED = re.compile(r"[,;:!?.][\"'”’)\]]*$")
-_DATE_COMMA = re.compile(rf"(?:{vocabulary.MONTH})\b.*\d\w*,$|\d\w*\s+(?:{vocabulary.MONTH}),$")
+_DATE_COMMA = re.compile(
+    rf"(?:{'|'.join(vocabulary.WEEKDAYS)}),$|(?:{vocabulary.MONTH})\b.*\d\w*,$|\d\w*\s+(?:{vocabulary.MONTH}),$"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,7 @@ def _opens(word: str) -> bool:
     return bool(
         _OPENING.search(word)
         or bare in _OPENERS
+        or bare in vocabulary.WEEKDAYS
         or word in vocabulary.OPERATORS
         or word in _ENTITIES
         or word == "|"
@@ -209,6 +212,7 @@ def _joins(phrase: str, word: str) -> bool:
         or stem in units.UNIT_WORDS
         or bare.partition("/")[0] in units.UNIT_WORDS
         or vocabulary.MONTH_NAME.fullmatch(bare)
+        or (stem in contexts.COMPASS and phrase[-1:] in "°'′’")
         or (vocabulary.HALF_OF_DAY.fullmatch(bare) and phrase[-1:].isdigit())
         or (stem in _ZONES and (phrase[-1:] in "mM." or ":" in phrase))
         or (_STREET_WORD.fullmatch(stripped) and _is_in_street(phrase.strip(), stripped))

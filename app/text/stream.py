@@ -3,7 +3,6 @@
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Final, Protocol
 
 from firstword.app.budget import Work
@@ -117,13 +116,42 @@ class TextFrontend(Segmenter):
             heteronyms = self._heteronyms.get(reading.accent)
             return reader if heteronyms is None else HeteronymReader(reader, heteronyms, self.marks)
 
-        feed = FEEDS[mode](self, language, reading.normalize, reading.speaker_language)
-        held = "" if reading.ssml is None and reading.marks else None
-        reader = opened(is_ssml=bool(reading.ssml))
-        ssml = partial(opened, is_ssml=True)
+        def feed_in(language: str | None) -> TextFeed:
+            return FEEDS[mode](self, language, reading.normalize, reading.speaker_language)
+
+        finds_form = reading.ssml is None and reading.marks
         return MarkedFeed(
-            self, mode, reading, language, language, reader, ssml, held, feed, finds_words, warn, work
+            reader=_FormFinder(opened) if finds_form else opened(bool(reading.ssml)),
+            feed_in=feed_in,
+            feed=feed_in(language),
+            request_language=language,
+            language=language,
+            normalizes=reading.normalize,
+            encode=self.encode if finds_words else None,
+            warn=warn,
+            work=work,
         )
+
+
+class _FormFinder:
+    """Reads a text as SSML or as plain text with marks; its beginning is held until it shows which."""
+
+    def __init__(self, opened: Callable[[bool], PartReader]) -> None:
+        """opened: returns a reader of SSML, or of plain text."""
+        self._opened = opened
+        self._reader = opened(False)
+        self._held: str | None = ""  # None: it is known
+
+    def read(self, piece: str, is_last: bool) -> list[Part]:
+        if self._held is not None:
+            piece = self._held + piece
+            is_ssml = begins_ssml(piece)
+            self._held = None if is_ssml is not None else "" if is_last else piece
+            if self._held:
+                return []
+            if is_ssml:
+                self._reader = self._opened(True)
+        return self._reader.read(piece, is_last)
 
 
 @dataclass(slots=True, eq=False)
@@ -134,16 +162,13 @@ class MarkedFeed:
     a rate or a language ends the segment before it.
     """
 
-    frontend: TextFrontend
-    mode: Mode
-    reading: Reading
+    reader: PartReader
+    feed_in: Callable[[str | None], TextFeed]  # makes one of a language; None: it is detected
+    feed: TextFeed
     request_language: str | None
     language: str | None  # of what follows
-    reader: PartReader
-    ssml: Callable[[], PartReader]
-    held: str | None  # the beginning, until it is known whether it is SSML; None: it is known
-    feed: TextFeed
-    finds_words: bool
+    normalizes: bool
+    encode: Callable[[str], Sequence[int]] | None  # None: nobody asks for words
     warn: Callable[[str], None]
     work: Work
     _sources: "_Sources" = field(default_factory=lambda: _Sources())
@@ -155,13 +180,6 @@ class MarkedFeed:
 
         Raises InvalidRequest for a bad mark, and as `Work.read` does.
         """
-        if self.held is not None:
-            piece = self.held + piece
-            is_ssml = begins_ssml(piece)
-            self.held = None if is_ssml is not None else "" if flushes else piece
-            if self.held:
-                return []
-            self.reader = self.ssml() if is_ssml else self.reader
         items: list[Item] = []
         parts: list[Part | None] = [*self.reader.read(piece, flushes)]
         self.work.read(
@@ -184,12 +202,12 @@ class MarkedFeed:
     def _with_source(self, segment: Segment) -> Segment:
         """The segment of what is read with the client's own text as its source."""
         spans = self._sources.take(len(segment.source))
-        if self.reading.normalize and (warning := unread_numbers(segment.spoken, segment.language)):
+        if self.normalizes and (warning := unread_numbers(segment.spoken, segment.language)):
             self.warn(warning)
         words: list[Word] = []
-        if self.finds_words:
-            encode, num_ids = self.frontend.encode, len(segment.text_ids)
-            words = in_source(find_words(segment.source, segment.spoken, num_ids, encode), spans)
+        if self.encode is not None:
+            found = find_words(segment.source, segment.spoken, len(segment.text_ids), self.encode)
+            words = in_source(found, spans)
         return replace(segment, source="".join(span.source for span in spans), words=tuple(words))
 
     def _control(self, part: Pause | Voice | Rate | Language) -> list[Item]:
@@ -204,9 +222,7 @@ class MarkedFeed:
             )
         if isinstance(part, Language):
             self.language = part.language or self.request_language
-        self.feed = FEEDS[self.mode](
-            self.frontend, self.language, self.reading.normalize, self.reading.speaker_language
-        )
+        self.feed = self.feed_in(self.language)
         source = self._sources.rest() + part.source
         if isinstance(part, Pause):
             return [replace(part, source=source)]

@@ -168,19 +168,19 @@ def speak_as_long_as_people(directory: Path, texts: Path) -> None:
 
 
 def row_of(level: Level, family: str, precision: str) -> LoadRow:
-    quantiles = dict(zip(SHARES, level.ttfb, strict=False))
+    quantiles = dict(zip(SHARES, level.quantiles.ttfb, strict=False))
     p50, p95 = (1000 * quantiles[share].value if share in quantiles else None for share in (0.5, 0.95))
     return LoadRow(
         family,
         precision,
         level.load.kind,
         level.load.amount,
-        level.num_asked,
-        level.num_refused,
-        level.num_failed,
-        level.num_stalled,
+        level.counts.num_asked,
+        level.counts.num_refused,
+        level.counts.num_failed,
+        level.counts.num_stalled,
         p50,
         p95,
         level.realtime,
-        "; ".join(level.faults),
+        "; ".join(level.counts.faults),
     )

@@ -122,7 +122,6 @@ class DiT(nn.Module):
         super().__init__()
         self.config = config
         self.num_layers = config.depth
-        self._inner = config.num_heads * config.head_dim
         self._head_dim = config.head_dim
         self.time = TimeEmbedding(SINUSOID_WIDTH, config.dim)
         self.input = InputProjection(config)

@@ -212,11 +212,6 @@ class CachePass:
         scores = q @ keys.mT + position_scores  # (B, H, T, visible)
         return masked_softmax(scores / math.sqrt(q.shape[-1]), self._mask) @ values
 
-    @property
-    def cache_buffers(self) -> tuple[list[Tensor], list[Tensor]]:
-        """Each layer's keys and values of all rows, in use or not: (rows, H, capacity, D)."""
-        return self._cache.keys, self._cache.values
-
     def layer_views(self) -> list[tuple[Tensor, Tensor]]:
         """Each layer's keys and values of the rows (B, H, capacity, D), for a network that writes there."""
         part = slice(self.rows.start, self.rows.stop)

@@ -17,7 +17,7 @@ from firstword.app.errors import Overloaded, SynthesisFailed
 from firstword.app.http.service import Service
 from firstword.bench.client import Ask, Client, Protocol
 from firstword.bench.data_set import Reference
-from firstword.bench.latency import Plan, measure, show_report, write
+from firstword.bench.latency import Plan, Sweep, VoiceChoice, measure, show_report, write
 from firstword.bench.levels import Goal
 from firstword.bench.terminal import cosyvoice_table, level_table, verdict_lines
 from tests.support.fake_engine import INFO, FakeEngine, speech
@@ -37,7 +37,8 @@ class EveryName:
 
 
 def plan(url: str, **more: object) -> Plan:
-    return replace(Plan(url, concurrency=(1, 3), rates_hz=(20.0,), seconds=0.3, goal=Goal(5.0, 1.0)), **more)  # type: ignore[arg-type]
+    sweep = Sweep((1, 3), rates_hz=(20.0,), seconds=0.3)
+    return replace(Plan(url, sweep=sweep, goal=Goal(5.0, 1.0)), **more)  # type: ignore[arg-type]
 
 
 async def asked(engine: FakeEngine, protocol: str, text: str = TEXT, keys: tuple[str, ...] = ()) -> str:
@@ -49,7 +50,9 @@ async def asked(engine: FakeEngine, protocol: str, text: str = TEXT, keys: tuple
 
 async def test_every_load_is_measured_over_both_protocols() -> None:
     async with serving(make_services(FakeEngine(ENGLISH))) as url:
-        report = await measure(plan(url, protocols=("http", "ws"), listeners=(2,)))
+        report = await measure(
+            plan(url, protocols=("http", "ws"), sweep=Sweep((1, 3), (2,), (20.0,), seconds=0.3))
+        )
     assert report.is_sound, verdict_lines(report.levels, report.plan.goal)
     assert [str(level.load) for level in report.levels] == [
         *("1 at a time, http", "3 at a time, http", "2 listeners, http"),
@@ -57,8 +60,8 @@ async def test_every_load_is_measured_over_both_protocols() -> None:
         "20/s Poisson, http",
     ]
     for level in report.levels:
-        assert level.num_served == level.num_asked > 0
-        assert 0 < level.ttfb[0].value <= level.ttfa[0].value <= 5
+        assert level.counts.num_served == level.counts.num_asked > 0
+        assert 0 < level.quantiles.ttfb[0].value <= level.quantiles.ttfa[0].value <= 5
         assert level.realtime > 0
     assert level_table(report.levels, report.plan.goal).row_count == 7
 
@@ -78,8 +81,7 @@ async def test_every_protocol_is_measured_alike(tmp_path: Path, capsys: pytest.C
             plan(
                 url,
                 protocols=ALL_PROTOCOLS,
-                concurrency=(1,),
-                rates_hz=(),
+                sweep=Sweep((1,), rates_hz=(), seconds=0.3),
                 grpc_address=address,
                 data=tmp_path / "texts.jsonl",
                 audio_dir=tmp_path / "audio",
@@ -94,12 +96,12 @@ async def test_every_protocol_is_measured_alike(tmp_path: Path, capsys: pytest.C
     assert length == {len(speech(TEXT))}
     for level in report.levels[-2:]:  # a fake waits for no slot, which the metrics count
         assert level.server is not None
-        assert level.server.num_requests == level.num_served
+        assert level.server.num_requests == level.counts.num_served
         assert 0 <= level.server.queue_s < 1
     show_report(report, "cosyvoice")
     shown = capsys.readouterr().out
     assert "| Streaming, use_spk2info_cache=True, kserve-grpc | 1 |" in shown
-    assert len(re.findall(r"^\| Streaming.* \| 1 \| [\d.]+ \| [\d.]+ \| 0\.\d{4} \|$", shown, re.M)) == 6
+    assert len(re.findall(r"^\| Streaming.* \| 1 \| [\d.]+ \| [\d.]+ \| \d+\.\d{4} \|$", shown, re.M)) == 6
 
 
 @pytest.mark.parametrize("is_cold", [False, True])
@@ -108,9 +110,9 @@ async def test_recordings_are_sent_warm_or_cold(is_cold: bool, tmp_path: Path) -
     engine = FakeEngine(ENGLISH)
     protocols: tuple[Protocol, ...] = ("http", "openai", "kserve-grpc", "kserve-http")
     async with both(make_services(engine)) as (url, address):
-        voice = {"reference": tmp_path / "voice.wav", "reference_text": "Hum.", "is_cold": is_cold}
-        more = {"protocols": protocols, "concurrency": (1,), "rates_hz": (), "grpc_address": address}
-        report = await measure(plan(url, **more, **voice))
+        voice = VoiceChoice(None, tmp_path / "voice.wav", "Hum.", is_cold)
+        sweep = Sweep((1,), rates_hz=(), seconds=0.3)
+        report = await measure(plan(url, protocols=protocols, sweep=sweep, grpc_address=address, voice=voice))
     assert report.is_sound, verdict_lines(report.levels, report.plan.goal)
     voices = [one.request.voice for one in engine.streams]
     transcripts = [voice.reference.transcript for voice in voices if voice.reference]
@@ -122,10 +124,10 @@ async def test_recordings_are_sent_warm_or_cold(is_cold: bool, tmp_path: Path) -
 
 async def test_what_a_protocol_or_a_recording_cannot_be_is_said(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="give both"):
-        Plan("http://localhost", is_cold=True).client()
+        Plan("http://localhost", voice=VoiceChoice(is_cold=True)).client()
     (tmp_path / "voice.wav").write_bytes(b"no")
     with pytest.raises(ValueError, match="no recording"):
-        Plan("http://localhost", reference=tmp_path / "voice.wav").client()
+        Plan("http://localhost", voice=VoiceChoice(reference=tmp_path / "voice.wav")).client()
     reference = Reference(b"", "Hum.")
     async with (
         both(make_services(FakeEngine())) as (url, address),
@@ -203,9 +205,9 @@ async def test_random_weights_may_say_anything() -> None:
 
 async def test_server_that_refuses_everybody_is_not_sound() -> None:
     async with serving(make_services(FakeEngine(refusal=Overloaded("full", 1)))) as url:
-        report = await measure(plan(url, rates_hz=None))
+        report = await measure(plan(url, sweep=Sweep((1, 3), seconds=0.3)))
     assert not report.is_sound
-    assert all(level.num_refused == level.num_asked > 0 for level in report.levels)
+    assert all(level.counts.num_refused == level.counts.num_asked > 0 for level in report.levels)
     assert "refused, after" in verdict_lines(report.levels, report.plan.goal)[0]
 
 

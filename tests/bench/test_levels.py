@@ -32,8 +32,8 @@ def test_refused_and_failed_ones_count_against_the_good_share() -> None:
     found = level("poisson", 1, [outcome()] * 8 + [outcome("refused"), outcome("failed", why="silent: 2 s")])
     assert found.good is not None
     assert found.good.value == pytest.approx(0.8)
-    assert (found.num_served, found.num_refused, found.num_failed) == (8, 1, 1)
-    assert found.faults == {"silent: 2 s": 1}
+    assert (found.counts.num_served, found.counts.num_refused, found.counts.num_failed) == (8, 1, 1)
+    assert found.counts.faults == {"silent: 2 s": 1}
 
 
 def test_throughput_is_what_was_served_until_the_last_was_heard() -> None:
@@ -45,7 +45,7 @@ def test_throughput_is_what_was_served_until_the_last_was_heard() -> None:
 def test_level_without_requests_has_no_figures() -> None:
     found = level("poisson", 0.01, [])
     assert found.good is None
-    assert found.ttfb == ()
+    assert found.quantiles.ttfb == ()
 
 
 def test_goodput_is_the_highest_rate_below_the_first_bad_one() -> None:

@@ -165,6 +165,12 @@ async def test_an_error_stands_at_its_field_and_a_warning_looks_like_one(page: "
         await page.click("#speak-go")
         await until_says(page, "#speak-status", "Spoken")
         assert await page.is_hidden("#trouble")
+        unreadable = "Promise.reject(new DOMException('', 'NotReadableError'))"
+        await page.evaluate(f"void (File.prototype.text = () => {unreadable})")
+        text = {"name": "a.txt", "mimeType": "text/plain", "buffer": b"gone"}
+        await page.set_input_files("#speak-open", text)
+        await until_says(page, "#trouble", "a.txt cannot be read")
+        assert await page.input_value("#speak-text") == "Hello."
         await page.goto(f"{url}/console#speakers")
         await page.set_input_files(
             "#enrol-file", {"name": "a.txt", "mimeType": "text/plain", "buffer": b"no"}
@@ -297,6 +303,33 @@ async def test_words_are_marked_as_they_sound_where_the_server_sends_their_times
         assert await page.is_hidden("#converse-exact")
         await until(page, "document.querySelectorAll('.word.heard').length >= 3")  # one is the legend's
     watch.assert_quiet()
+
+
+async def test_what_was_heard_is_estimated_where_an_interrupt_gets_no_answer(page: "Page") -> None:
+    tone = (8000 * np.sin(np.arange(96_000) / 10)).astype("<i2").tobytes()
+
+    def serve(socket: "WebSocketRoute") -> None:
+        async def answer(raw: str | bytes) -> None:
+            message = json.loads(raw)
+            if message["type"] == "text":
+                audio = {"type": "audio", "bytes": len(tone), "start_ms": 0, "duration_ms": 4000}
+                socket.send(json.dumps(audio | {"context": message["context"]}))
+                socket.send(tone)
+            elif message["type"] == "cancel":
+                await socket.close()
+
+        socket.on_message(answer)
+
+    async with serving(make_services()) as url:
+        await page.route_web_socket("**/tts/stream", serve)
+        await open_console(page, url, "converse")
+        await page.fill("#converse-input", "One two three. ")
+        await until(page, "parseFloat(document.getElementById('converse-played').textContent) > 0.5")
+        await page.keyboard.press("Escape")
+        await until_says(page, "#converse-status", "Stopped.")
+        await page.wait_for_timeout(100)  # in which the end of the connection comes
+        assert await page.inner_text("#converse-cancel") == "–"  # noqa: RUF001
+        assert await page.locator(".word.heard").count() >= 2  # one is the legend's
 
 
 @pytest.mark.parametrize(("path", "shown"), [("/docs", ".opblock"), ("/asyncapi", ".message")])

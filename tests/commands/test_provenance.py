@@ -1,6 +1,7 @@
 """`firstword provenance check` says what a file shows; what `say` and `batch` write shows it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,16 @@ def test_what_say_writes_has_the_marks_that_the_settings_ask_for(
         assert len(marked) == len(unmarked)
         assert 1e-3 < abs(marked - unmarked).max() < 0.3, "tones bear few marks, and some"
         assert rate_hz == DETECTOR_HZ
+
+
+def test_speech_that_cannot_be_marked_is_refused_before_it_is_made(
+    engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, key_file: Path
+) -> None:
+    engine.info = replace(engine.info, sample_rate_hz=16_000)
+    monkeypatch.setenv("FIRSTWORD_PROVENANCE", "watermark")
+    monkeypatch.setenv("FIRSTWORD_PROVENANCE_KEY_FILE", str(key_file))
+    assert "the checkpoint has 16,000 Hz" in refused("say", "Hello.", "-o", "hello.wav")
+    assert not engine.streams
 
 
 def test_faults_are_told_in_a_line(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """requirements.lock has what pyproject.toml asks for, with hashes, and its parts are all that pip needs."""
 
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -39,10 +40,22 @@ def test_what_an_extra_asks_for_is_in_its_part(extra: str) -> None:
 
 
 def test_a_part_is_smaller_than_the_whole_and_lacks_nothing_of_it() -> None:
-    image, tests = roots(["otel", "postgresql"]), roots(["dev", TRITON_CLIENT])
+    serving, image, tests = roots([]), roots(["otel", "postgresql"]), roots(["dev", TRITON_CLIENT])
+    assert {"setuptools", "starlette", "h11"} <= versions(selected(TEXT, serving)).keys()
+    assert len(versions(selected(TEXT, serving))) < 80 < len(versions(selected(TEXT, tests)))
     assert {"psycopg-binary", "starlette", "h11"} <= versions(selected(TEXT, image)).keys()
     assert "pytest" not in versions(selected(TEXT, image))
     assert {"pytest", "tritonclient", "starlette"} <= versions(selected(TEXT, tests)).keys()
+
+
+def test_serve_installs_what_serving_needs_and_test_the_rest(tmp_path: Path) -> None:
+    def installed_by(target: str) -> list[str]:
+        command = ["make", "--dry-run", target, f"VENV={tmp_path}"]
+        made = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+        return re.findall(r"lock\.py +([\w -]*?) *>", made)
+
+    assert installed_by("serve") == [""]
+    assert installed_by("test") == ["", "dev triton-client"]
 
 
 def test_package_that_the_lock_lacks_is_named() -> None:

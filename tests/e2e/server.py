@@ -21,6 +21,7 @@ class Server:
     process: "subprocess.Popen[str]"
     url: str = ""
     greeting: str = ""  # its last line at the start
+    key: str = ""  # that its clients send, where it asks for one
     seen: list[str] = field(default_factory=list)  # of the lines, what `wait_for_line` passed
     lines: "queue.Queue[str | None]" = field(default_factory=queue.Queue)  # of its output; None: it ended
 

@@ -5,9 +5,11 @@ import io
 import json
 import shutil
 import signal
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import httpx
 import numpy as np
 import openai
 import pytest
@@ -129,11 +131,14 @@ async def test_metrics_tell_what_was_done(server: Server) -> None:
 
 
 async def test_leaving_after_the_first_chunk_a_hundred_times_leaves_nothing_behind(server: Server) -> None:
+    async def come_and_leave() -> None:
+        async with http.stream("POST", "/tts", json={"text": TEXT * 4, "format": "pcm"}) as answer:
+            async for _ in answer.aiter_bytes():
+                break
+
     async with client(server) as http:
-        for _ in range(100):
-            async with http.stream("POST", "/tts", json={"text": TEXT * 20, "format": "pcm"}) as answer:
-                async for _ in answer.aiter_bytes():
-                    break
+        for _ in range(10):
+            await asyncio.gather(*(come_and_leave() for _ in range(10)))  # of 16 that may speak at once
         await spoken(server, text="Still here.")
         exposition = (await http.get("/metrics")).text
     assert measured(exposition, "tts_cancelled_total", reason="disconnect") >= 100
@@ -151,6 +156,26 @@ async def test_two_hundred_silent_sockets_do_not_keep_anyone_from_speaking(serve
             writer.close()
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of the server below: its data, and its checkpoint in `voice`."""
+    return tmp_path_factory.mktemp("guarded")
+
+
+@pytest.fixture(scope="module")
+def guarded(folder: Path) -> Iterator[Server]:
+    """With keys, a phrase cache, one loudness, and a checkpoint of its own; the last test ends it."""
+    checkpoint = shutil.copytree(BUILTIN_CHECKPOINT, folder / "voice")
+    keys = folder / "keys.toml"
+    keys.write_text(
+        'anna = { key = "open-sesame", scopes = ["speak"] }\nroot = { key = "all", scopes = ["admin"] }\n'
+    )
+    settings = {"api_keys_file": keys, "public_lists": True, "phrase_cache_mb": 8, "loudness_lufs": -30}
+    with serving(folder, max_streams=4, checkpoint=checkpoint, **settings) as server:
+        server.key = "all"
+        yield server
+
+
 async def repeated_phrase_begins_at_once(server: Server) -> None:
     async with client(server) as http:
         body = {"text": "Please hold the line.", "seed": 3, "format": "pcm"}
@@ -164,56 +189,52 @@ async def repeated_phrase_begins_at_once(server: Server) -> None:
     assert measured(exposition, "tts_phrase_cache_misses_total") == 1
 
 
-async def test_phrases_are_kept_and_speakers_brought_to_one_loudness(tmp_path: Path) -> None:
-    with serving(tmp_path, phrase_cache_mb=8, loudness_lufs=-30) as server:
-        server.wait_for_line("a speaker was measured at", 120)
-        await repeated_phrase_begins_at_once(server)
-        said = (await spoken(server, text=TEXT * 2)).astype(np.float32) / 32768
-        assert integrated_lufs(said, 24_000) == pytest.approx(-30, abs=1.5)
+async def test_phrases_are_kept_and_speakers_brought_to_one_loudness(guarded: Server) -> None:
+    guarded.wait_for_line("a speaker was measured at", 120)
+    await repeated_phrase_begins_at_once(guarded)
+    said = (await spoken(guarded, text=TEXT * 2)).astype(np.float32) / 32768
+    assert integrated_lufs(said, 24_000) == pytest.approx(-30, abs=1.5)
 
 
-async def test_a_term_signal_lets_streams_finish_and_keeps_what_their_key_used(tmp_path: Path) -> None:
-    keys = tmp_path / "keys.toml"
-    keys.write_text('anna = { key = "open-sesame", scopes = ["speak"] }')
-    with serving(tmp_path, api_keys_file=keys, public_lists=True) as server:
-        async with (
-            client(server) as http,
-            http.stream(
-                "POST",
-                "/tts",
-                json={"text": TEXT * 3, "format": "pcm", "seed": 1},
-                headers={"X-API-Key": "open-sesame"},
-            ) as answer,
-        ):
-            assert (await http.get("/speakers")).status_code == 200
-            assert (await http.get("/v1/usage")).status_code == 401
-            chunks = answer.aiter_bytes()
-            first = await anext(chunks)
-            server.process.send_signal(signal.SIGTERM)
-            rest = [chunk async for chunk in chunks]
-        assert len(first) + sum(map(len, rest)) > 2 * 24_000 * 6
-        assert await asyncio.to_thread(server.process.wait, 60) == 0
-        server.wait_for_line("outcome=ok")
-    with closing(UsageStore.open(tmp_path / "usage.sqlite3")) as file:
+async def test_a_checkpoint_that_disappears_does_not_end_the_speech(guarded: Server, folder: Path) -> None:
+    before = await spoken(guarded, cache=False)
+    shutil.rmtree(folder / "voice")
+    recording = io.BytesIO()
+    soundfile.write(recording, before, 24_000, format="WAV")
+    async with client(guarded) as http:
+        answer = await http.post(
+            "/speakers",
+            data={"name": "echo", "transcript": TEXT},
+            files={"audio": ("echo.wav", recording.getvalue())},
+        )
+    assert answer.status_code == 201, answer.text
+    assert answer.json()["cached"]
+    assert (await spoken(guarded, cache=False) == before).all()
+    assert len(await spoken(guarded, speaker="echo", text="Hello there.")) > 12_000
+
+
+async def test_a_term_signal_lets_streams_finish_and_keeps_what_their_key_used(
+    guarded: Server, folder: Path
+) -> None:
+    async with (
+        httpx.AsyncClient(base_url=guarded.url, timeout=PATIENCE_S) as http,
+        http.stream(
+            "POST",
+            "/tts",
+            json={"text": TEXT * 3, "format": "pcm", "seed": 1},
+            headers={"X-API-Key": "open-sesame"},
+        ) as answer,
+    ):
+        assert (await http.get("/speakers")).status_code == 200
+        assert (await http.get("/v1/usage")).status_code == 401
+        chunks = answer.aiter_bytes()
+        first = await anext(chunks)
+        guarded.process.send_signal(signal.SIGTERM)
+        rest = [chunk async for chunk in chunks]
+    assert len(first) + sum(map(len, rest)) > 2 * 24_000 * 6
+    assert await asyncio.to_thread(guarded.process.wait, 60) == 0
+    guarded.wait_for_line(f"characters={3 * len(TEXT)} .*outcome=ok")
+    with closing(UsageStore.open(folder / "usage.sqlite3")) as file:
         used = file.read()["anna"]
     assert (used.requests, used.characters) == (1, 3 * len(TEXT))
     assert used.audio_s == pytest.approx((len(first) + sum(map(len, rest))) / 48_000)
-
-
-async def test_a_checkpoint_that_disappears_does_not_end_the_speech(tmp_path: Path) -> None:
-    checkpoint = Path(shutil.copytree(BUILTIN_CHECKPOINT, tmp_path / "voice"))
-    with serving(tmp_path / "data", checkpoint=checkpoint) as server:
-        before = await spoken(server)
-        shutil.rmtree(checkpoint)
-        recording = io.BytesIO()
-        soundfile.write(recording, before, 24_000, format="WAV")
-        async with client(server) as http:
-            answer = await http.post(
-                "/speakers",
-                data={"name": "echo", "transcript": TEXT},
-                files={"audio": ("echo.wav", recording.getvalue())},
-            )
-        assert answer.status_code == 201, answer.text
-        assert answer.json()["cached"]
-        assert (await spoken(server) == before).all()
-        assert len(await spoken(server, speaker="echo", text="Hello there.")) > 12_000

@@ -18,7 +18,7 @@ from firstword.app.engine.capacity import (
     measured_capacity,
 )
 from firstword.app.errors import Overloaded
-from firstword.app.options import LMEngineOptions, NetworkOptions, VllmOptions
+from firstword.app.options import LMEngineOptions, NetworkOptions, StateOptions, VllmOptions
 from firstword.models.runtimes.measurement import MeasurementFile
 from tests.support.toy_engine import ToyEngine, asked
 
@@ -98,7 +98,7 @@ def test_the_key_is_of_everything_that_the_capacity_depends_on(monkeypatch: pyte
     keys = {
         capacity_key("one", options, engines, "torch"),
         capacity_key("other", options, engines, "torch"),
-        capacity_key("one", replace(options, window_s=5), engines, "torch"),
+        capacity_key("one", replace(options, state=StateOptions(window_s=5)), engines, "torch"),
         capacity_key("one", options, LMEngineOptions(VllmOptions(max_num_seqs=2)), "torch"),
         capacity_key("one", options, engines, "vllm"),
     }

@@ -126,38 +126,41 @@ from pathlib import Path
 import torch
 torch.set_num_threads(1)
 from tests.finetune.runs import SETTINGS, fitted, flow_task, lm_task, parameters
-kind, data, model, out, size = sys.argv[1:]
-task = {"llm": lm_task, "flow": flow_task}[kind](Path(data), model=Path(model))
+data, model, out, *sizes = sys.argv[1:]
 settings = replace(SETTINGS, steps=10, lr=1e-5, save_every=100)
-trainer, reports = fitted(task, Path(out), settings, int(size))
-if trainer.is_main:
-    losses = [report.values["loss"] for report in reports]
-    torch.save({"parameters": trainer.averaged(), "losses": losses}, out + "/result.pt")
+for make, size in zip((lm_task, flow_task), sizes, strict=True):
+    folder = Path(out, make.__name__)
+    trainer, reports = fitted(make(Path(data), model=Path(model)), folder, settings, int(size))
+    if trainer.is_main:
+        losses = [report.values["loss"] for report in reports]
+        torch.save({"parameters": trainer.averaged(), "losses": losses}, folder / "result.pt")
 """
+
+
+@pytest.fixture(scope="module")
+def of_two_processes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with what either task came to: one launch, whose imports take longer than the training."""
+    folder = tmp_path_factory.mktemp("two")
+    script = folder / "run.py"
+    script.write_text(SCRIPT)
+    words = [script, prepared("cosyvoice2"), small_checkpoint("cosyvoice2"), folder, *SIZES.values()]
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    environment = {**os.environ, "PYTHONPATH": os.getcwd(), "OMP_NUM_THREADS": "1"}
+    subprocess.run([*launch, *map(str, words)], check=True, env=environment, timeout=240)
+    return folder
 
 
 @pytest.mark.slow
 @TASKS
-def test_two_processes_equal_one_with_the_doubled_batch(make: Callable[[Path], Task], tmp_path: Path) -> None:
+def test_two_processes_equal_one_with_the_doubled_batch(
+    make: Callable[[Path], Task], tmp_path: Path, of_two_processes: Path
+) -> None:
     """Rows of unequal lengths, whose losses count by their tokens over both processes."""
-    data = prepared("cosyvoice2")
-    kind = "llm" if make is lm_task else "flow"
-    size = SIZES[kind]
-    script = tmp_path / "run.py"
-    script.write_text(SCRIPT)
-    words = [kind, str(data), str(small_checkpoint("cosyvoice2"))]
-    environment = {**os.environ, "PYTHONPATH": os.getcwd(), "OMP_NUM_THREADS": "1"}
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    subprocess.run(
-        [*launch, str(script), *words, str(tmp_path / "two"), str(size)],
-        check=True,
-        env=environment,
-        timeout=240,
-    )
-    task = make(data)
+    size = SIZES["llm" if make is lm_task else "flow"]
+    task = make(prepared("cosyvoice2"))
     settings = replace(SETTINGS, steps=10, lr=1e-5, save_every=100)
     trainer, reports = fitted(task, tmp_path / "one", settings, 2 * size)
-    two = torch.load(tmp_path / "two" / "result.pt", weights_only=True)
+    two = torch.load(of_two_processes / make.__name__ / "result.pt", weights_only=True)
     assert two["losses"] == pytest.approx([report.values["loss"] for report in reports], rel=1e-5)
     for name, parameter in trainer.averaged().items():
         difference = (two["parameters"][name] - parameter).norm()

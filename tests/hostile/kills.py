@@ -22,6 +22,7 @@ from tests.store.values import speaker
 ADMIN = Client("admin", frozenset({"admin"}))
 RECORDING = bytes(range(256)) * 100  # many pages, so that there is a middle to be killed in
 NUM_ITEMS = 5
+MAX_WRITES = 40  # that are waited for before a kill
 
 # Forked from a process that has imported everything.
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -139,14 +140,19 @@ WRITERS = (
 
 
 def write_forever(directory: Path, owner: str, said: "Connection[str, str]") -> None:
-    """said: gets the kind of each write that has returned."""
+    """said: gets the kind of each write that has returned, and what a write raised."""
     replica = Replica(directory, None)
     saying = threading.Lock()
 
     def run(writer: Writer, step: Callable[[int], None]) -> None:
         number = 0
         while True:
-            step(number)
+            try:
+                step(number)
+            except Exception as error:
+                with saying:
+                    said.send(f"{writer.kind}, write {number}: {error!r}")
+                return
             with saying:
                 said.send(writer.kind)
             number += 1
@@ -159,21 +165,32 @@ def write_forever(directory: Path, owner: str, said: "Connection[str, str]") -> 
         thread.join()
 
 
-def killed_after(directory: Path, owner: str, seconds: float) -> dict[str, int]:
-    """Return how many writes of each kind had returned when the process was killed."""
+def killed_after(directory: Path, owner: str, num_writes: int, seconds: float) -> dict[str, int]:
+    """Kill a process so long after that many of its writes; return how many of each kind had returned.
+
+    Raises AssertionError where a write failed.
+    """
     receiver, sender = PROCESSES.Pipe(duplex=False)
     process = PROCESSES.Process(target=write_forever, args=(directory, owner, sender))
     process.start()
     sender.close()
     counts = dict.fromkeys([writer.kind for writer in WRITERS], 0)
     killing = threading.Timer(seconds, process.kill)
+    failures: list[str] = []
     with receiver, suppress(EOFError):
-        counts[receiver.recv()] += 1
-        killing.start()
         while True:
-            counts[receiver.recv()] += 1
-    killing.join()
+            kind = receiver.recv()
+            if kind not in counts:
+                failures.append(kind)
+                break
+            counts[kind] += 1
+            if sum(counts.values()) == num_writes:
+                killing.start()
+    killing.cancel()
+    process.kill()
     process.join()
+    assert not failures, failures
+    assert sum(counts.values()) >= num_writes, f"the process ended by itself after {counts}"
     return counts
 
 
@@ -193,7 +210,7 @@ def kill(directory: Path, num_kills: int, draw: random.Random) -> Kills:
     before: dict[str, dict[str, object]] = {writer.kind: {} for writer in WRITERS}
     for number in range(num_kills):
         owner = f"k{number}"
-        counts = killed_after(directory, owner, draw.uniform(0, 0.1))
+        counts = killed_after(directory, owner, 1 + draw.randrange(MAX_WRITES), draw.uniform(0, 0.01))
         replica = Replica(directory, None)
         for writer in WRITERS:
             found, count = dict(writer.read(replica)), counts[writer.kind]

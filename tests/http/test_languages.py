@@ -14,7 +14,11 @@ from tests.support.ws_client import types_of, ws_client
 pytestmark = pytest.mark.anyio
 
 RUSSIAN = "Привет, мир!"
-WARNING = "the text seems to have Russian (ru) in it, and fake-voice speaks en, zh only"
+WARNING = (
+    "the text seems to have Russian (ru) in it, and fake-voice speaks en, zh only; "
+    "Fun-CosyVoice3-0.5B-2512 does: firstword download Fun-CosyVoice3-0.5B-2512, "
+    "then FIRSTWORD_CHECKPOINT=models/Fun-CosyVoice3-0.5B-2512"
+)
 
 
 async def answers_of(services: Service, text: str, **fields: Any) -> list[httpx.Response]:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from firstword.finetune.flow_matching import FlowBatch, FlowDraws, draw, flow_losses, flow_matching_loss
+from firstword.finetune.flow_matching import FlowBatch, FlowDraws, draw, flow_losses
 from tests.models.networks import FLOWS, random_ids, small_flow
 
 FLOW = pytest.mark.parametrize("kind", FLOWS)
@@ -40,7 +40,7 @@ def test_padding_and_neighbours_do_not_change_the_loss(kind: str, is_streaming: 
     flow = small_flow(kind)
     lengths, padded = [40, 31, 60], 60
     batch, draws = batch_of(lengths, padded), draws_of(3, padded, is_streaming)
-    together = flow_matching_loss(flow, batch, draws)
+    together = flow_losses(flow, batch, draws).matching
     singles = []
     for row, length in enumerate(lengths):
         one = slice(row, row + 1)
@@ -57,7 +57,7 @@ def test_padding_and_neighbours_do_not_change_the_loss(kind: str, is_streaming: 
             draws.t[one],
             draws.noise[one, :, : 2 * length],
         )
-        singles.append(float(flow_matching_loss(flow, alone, own)) * length)
+        singles.append(float(flow_losses(flow, alone, own).matching) * length)
     assert float(together) == pytest.approx(sum(singles) / sum(lengths), rel=1e-5)
 
 
@@ -73,7 +73,7 @@ def test_loss_is_the_mean_squared_error_of_the_velocity(kind: str, monkeypatch: 
         return torch.zeros_like(x)
 
     monkeypatch.setattr(flow.estimator, "forward", zero_velocity)
-    loss = flow_matching_loss(flow, batch, draws)
+    loss = flow_losses(flow, batch, draws).matching
     mel, noise = batch.mel.mT, draws.noise
     assert float(loss) == pytest.approx(float((mel - (1 - 1e-6) * noise).square().mean()), rel=1e-6)
     x, cond, t = seen
@@ -104,7 +104,7 @@ def test_dropped_conditions_leave_only_the_noised_mel(kind: str, monkeypatch: py
         return torch.zeros_like(x)
 
     monkeypatch.setattr(flow.estimator, "forward", keep)
-    flow_matching_loss(flow, batch, draws)
+    flow_losses(flow, batch, draws)
     for given in seen:
         assert given[0].any()
         assert not given[1].any()
@@ -117,7 +117,7 @@ def test_training_lowers_the_loss(kind: str) -> None:
     optimizer = torch.optim.Adam(flow.parameters(), lr=2e-3)
     losses = []
     for step in range(40):
-        loss = flow_matching_loss(flow, batch, draw(flow, batch, torch.Generator().manual_seed(step % 3)))
+        loss = flow_losses(flow, batch, draw(flow, batch, torch.Generator().manual_seed(step % 3))).matching
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -316,7 +316,7 @@ def test_a_network_that_fails_is_our_fault_and_shows_no_path(
     def fail(*_: object) -> None:
         raise FrontendError("/secret/campplus.onnx: the graph failed")
 
-    monkeypatch.setattr(networks._reader, "read_speaker", fail)
+    monkeypatch.setattr(networks.reader, "read_speaker", fail)
 
     with pytest.raises(SynthesisFailed) as caught:
         networks.read_features(voice(2.0), RATE_HZ)

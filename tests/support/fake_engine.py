@@ -21,11 +21,12 @@ from firstword.app.core.interface import (
     SynthesisRequest,
     TextReport,
 )
+from firstword.app.core.other_languages import OtherLanguages
 from firstword.app.core.transcript import TimedWord, UtteranceTranscript
 from firstword.app.errors import CancelReason, Draining, SpeakerNotFound
 from firstword.app.events import StreamEvents
 from firstword.app.telemetry.stream_stats import StreamStats
-from firstword.app.text.language import detect_language, unspoken_languages
+from firstword.app.text.language import detect_language
 
 SAMPLE_RATE_HZ = 24_000
 SAMPLES_PER_CHARACTER = 1200  # 50 ms
@@ -36,7 +37,6 @@ INFO = EngineInfo(
     sample_rate_hz=SAMPLE_RATE_HZ,
     default_speaker="hum",
     can_continue_text=True,
-    takes_instruct=True,
     languages=("en", "zh"),
     limits=DEFAULT_LIMITS,
 )
@@ -143,6 +143,7 @@ class FakeStream:
         self.text = ""  # all that came
         self.num_chunks = 0  # of audio made so far
         self.closed = asyncio.Event()
+        self._languages = OtherLanguages(engine.info)
         self._engine = engine  # from the time when it is entered on: a copy, so that nothing changes for it
         self._waiting = ""  # pushed, not yet due
         self._due: deque[str | Flushed] = deque()
@@ -175,11 +176,9 @@ class FakeStream:
         self._engine.info.limits.check_text(len(self.text) + len(text))
         self.text += text
         self.stats.characters += len(text)
-        info = self._engine.info
-        language = self.language or detect_language(text)
-        for code in unspoken_languages(text, language, info.languages):
-            if info.warning_of(code) not in self.stats.warnings:
-                self.stats.warnings.append(info.warning_of(code))
+        for warning in self._languages.read(text, self.language or detect_language(text)):
+            if warning not in self.stats.warnings:
+                self.stats.warnings.append(warning)
         for character in text:
             self._waiting += character
             is_sentence = self.request.mode == "segments" and character in SENTENCE_ENDS

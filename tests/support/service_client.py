@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from tests.e2e.server import Server
 from tests.support.readings import series
 
-TEXT = "The train to London leaves at 7:30. Please do not be late."
+TEXT = "The train leaves at 7:30. Do not be late."
 PATIENCE_S = 120
 
 
 def client(server: Server) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=server.url, timeout=PATIENCE_S)
+    headers = {"X-API-Key": server.key} if server.key else {}
+    return httpx.AsyncClient(base_url=server.url, timeout=PATIENCE_S, headers=headers)
 
 
 async def spoken(server: Server, **fields: Any) -> NDArray[np.int16]:

@@ -5,6 +5,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from firstword.app.http.surface import Surface
 from firstword.app.options import Limits, ServerOptions
 from firstword.app.provenance import NO_MARKS, Provenance
 from firstword.app.service import surfaces_of
-from firstword.app.settings import Settings
+from firstword.app.settings import Settings, SurfaceOptions
 from firstword.app.speakers.consents import ConsentStore
 from firstword.app.speakers.store_file import SPEAKERS
 from firstword.app.surfaces.batches.options import BatchOptions
@@ -73,8 +74,7 @@ def make_services(
         limits=limits,
         quotas=Quotas(limits, clock),
         clock=clock,
-        tags_audio=tags_audio,
-        provenance=provenance,
+        provenance=replace(provenance, tags_files=tags_audio or provenance.names_source),
     )
 
 
@@ -84,7 +84,7 @@ def make_surfaces(
     """All that need no server of their own, as the service lists them. metrics_port: is not opened."""
     settings = Settings.model_construct(
         server=ServerOptions(metrics_port=metrics_port),
-        openai=OpenAIOptions("any" if accepts_any_model else "list", VOICES),
+        surfaces=SurfaceOptions(openai=OpenAIOptions("any" if accepts_any_model else "list", VOICES)),
     )
     batch_surface = BatchSurface(BatchOptions(disk_mb=1), None)
     batch_surface.batches = Batches(batches or BatchStore(None, 1 << 20))

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from dataclasses import fields as dataclass_fields
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from firstword.app.audio.watermark import Watermark
 from firstword.app.budget import Work, WorkLimits
 from firstword.app.clients import STRANGER, Client
 from firstword.app.core.admission import Admission
-from firstword.app.core.parts import Pacing, StreamParts, TextReader
+from firstword.app.core.parts import Pacing, Shaping, StreamParts, TextReader
 from firstword.app.core.phrase_cache import PhraseCache
 from firstword.app.core.request import (
     Delivery,
@@ -25,6 +26,7 @@ from firstword.app.core.request import (
 )
 from firstword.app.core.token2wav_pool import Token2WavPool
 from firstword.app.engine.engine import SpeechEngine
+from firstword.app.engine.unloading import Unloading, WakingAdmission
 from firstword.app.errors import InvalidRequest, SpeakerNotFound
 from firstword.app.options import HopStrategy
 from firstword.app.speakers.interface import PreparedSpeaker, SentRecording, SpeakerInfo
@@ -258,23 +260,32 @@ class ToyEngine:
         token2wav: ToyToken2Wav | None = None,
         limits: WorkLimits = WorkLimits(max_text_chars=200),  # noqa: B008
         watermark: Watermark | None = None,
+        refuses_other_languages: bool = False,
+        unload_after_s: float = 0.0,
     ) -> None:
         self.generator = ToyGenerator()
         self.token2wav = token2wav or ToyToken2Wav()
         self.clock = Clock()
         self.metrics = Metrics()
         self.speakers = ToySpeakers()
-        self.admission = Admission(max_streams, max_queued, 60.0, self.clock, 20, 60.0)
+        self.unloading: Unloading | None = None
+        make: Callable[..., Admission] = Admission
+        if unload_after_s:
+            load = lambda: [type(self.token2wav)()]  # noqa: E731
+            self.unloading = Unloading([self.token2wav], load, unload_after_s)
+            make = partial(WakingAdmission, self.unloading.wake)
+        self.admission = make(max_streams, max_queued, 60.0, self.clock, 20, 60.0)
         info = EngineInfo(
             "toy",
             "toy",
             self.token2wav.sample_rate_hz,
             "hum",
             can_do_all,
-            can_do_all,
             ("en",),
             limits,
+            voice_modes=("zero_shot", "cross_lingual", "sft", *(("instruct",) if can_do_all else ())),
             accents=("british",),
+            refuses_other_languages=refuses_other_languages,
         )
         self.parts = StreamParts(
             info=info,
@@ -284,13 +295,13 @@ class ToyEngine:
             generator=self.generator,
             pool=Token2WavPool(self.token2wav, num_workers=1, max_batch=4),
             clock=self.clock,
-            pacing=Pacing(listener_buffer_s, hop_strategy, writer_pause_s, trims_silence),
+            pacing=Pacing(listener_buffer_s, hop_strategy, writer_pause_s),
+            shaping=Shaping(trims_silence, watermark=watermark),
             on_event=self.metrics.on_event,
             admission=self.admission,
             phrases=PhraseCache(phrase_cache_bytes),
-            watermark=watermark,
         )
-        self.engine = SpeechEngine(self.parts, self.metrics)
+        self.engine = SpeechEngine(self.parts, self.metrics, unloading=self.unloading)
 
     async def __aenter__(self) -> "ToyEngine":
         return self

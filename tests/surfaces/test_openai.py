@@ -293,7 +293,7 @@ async def test_fields_of_other_servers_are_honoured_and_the_rest_ignored() -> No
 
 
 async def test_instructions_are_ignored_where_none_can_be_taken() -> None:
-    engine = FakeEngine(info=replace(INFO, takes_instruct=False))
+    engine = FakeEngine(info=replace(INFO, voice_modes=("zero_shot", "cross_lingual")))
     async with in_process(make_services(engine)) as client:
         body = {"input": "Hi.", "instructions": "gladly"}
         answer = await client.post("/v1/audio/speech", json=body)

@@ -22,7 +22,7 @@ async def test_a_server_that_is_not_ready_lives(path: str) -> None:
 
 
 async def test_readiness_follows_the_engine() -> None:
-    limit = {"max_streams": 3, "max_streams_from": "measurement"}
+    limit = {"max_streams": 3, "max_streams_from": "measurement", "networks": "unloaded"}
     engine = FakeEngine(status=EngineStatus(is_ready=False, reason="draining", **limit))
     async with in_process(make_services(engine)) as client:
         before = await client.get("/readyz")

@@ -2,15 +2,20 @@
 
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import Any, Self
+from unittest.mock import patch
 
 import pytest
 
+from firstword.app import content_credentials
 from firstword.app.audio.encode import encode_whole
 from firstword.app.audio.formats import SOURCE_TYPE
 from firstword.app.audio.watermark import DETECTOR_HZ, Watermark
+from firstword.app.content_credentials import SelfMadeSigner, read_manifest
 from firstword.app.options import InvalidOptions, ProvenanceOptions
 from firstword.app.provenance import NO_MARKS, Provenance, open_provenance
 from tests.support.fake_engine import FakeEngine
@@ -139,6 +144,33 @@ def test_key_and_certificate_are_made_once_and_are_secret(tmp_path: Path) -> Non
     assert len(kept) == 3
     assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}
     assert repr(first.watermark).find(kept[0].read_text().strip()) == -1
+
+
+def test_a_self_made_certificate_is_renewed_while_files_are_signed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signer = SelfMadeSigner(tmp_path)
+    certificate, authority = tmp_path / "certificate.pem", tmp_path / "authority.pem"
+    made = certificate.read_bytes(), authority.read_bytes()
+    file = encode_whole("wav", babble(0.2), DETECTOR_HZ)
+    signer.sign(file, "wav")
+    assert (certificate.read_bytes(), authority.read_bytes()) == made
+    monkeypatch.setattr(signer, "_renews_at", datetime.now(UTC))
+    certificate.unlink()
+    manifest = read_manifest(signer.sign(file, "wav"), "audio/wav")
+    assert certificate.read_bytes() != made[0]
+    assert authority.read_bytes() == made[1]
+    assert manifest is not None
+    assert manifest["is_synthetic"]
+
+
+def test_servers_that_start_at_once_share_one_certificate(tmp_path: Path) -> None:
+    with (
+        patch.object(content_credentials, "_issued", wraps=content_credentials._issued) as issued,
+        ThreadPoolExecutor(4) as pool,
+    ):
+        list(pool.map(SelfMadeSigner, [tmp_path] * 4))
+    assert issued.call_count == 2, "an authority and a certificate"
 
 
 def test_nothing_is_written_where_marks_are_off(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ COUNTERS = {
     "tts_phrase_cache_hits": {},
     "tts_phrase_cache_misses": {},
     "tts_batch_items": {"outcome": ["done", "failed"]},
-    "tts_worker_failures": {"worker": ["batches", "capacity", "loudness"]},
+    "tts_worker_failures": {"worker": ["batches", "capacity", "loudness", "unloading"]},
 }
 GAUGES = [
     "tts_requests_in_flight",
@@ -44,6 +44,7 @@ GAUGES = [
     "tts_device_memory_bytes",
     "tts_batch_items_waiting",
     "tts_ready",
+    "tts_networks_unloaded",
 ]
 TTFB = ".03 .05 .075 .1 .125 .15 .2 .25 .3 .4 .5 .75 1 1.5 2 3 5 10"
 STAGE = ".002 .005 .01 .02 .03 .05 .075 .1 .15 .2 .3 .5 1 2 5"

@@ -120,12 +120,12 @@ def test_english_is_read(text: str, spoken: str, normalizer: Normalizer) -> None
 def test_numbers_in_words_are_those_of_wetext() -> None:
     normalizer = wetext.Normalizer(lang="en", operator="tn")
     dice = random.Random(5)
-    values = [*range(1200), *(dice.randrange(10 ** dice.randint(4, 15)) for _ in range(800))]
+    values = [*range(1200), *(dice.randrange(10 ** dice.randint(4, 15)) for _ in range(300))]
     for value in values:
         expected = normalizer.normalize(f"{value:,}")
         expected = f"one {expected}" if expected.startswith("thousand") else expected  # its slip
         assert cardinal(f"{value:,}") == cardinal(str(value)) == expected
-    for value in range(1, 1200):
+    for value in [*range(1, 200), *range(200, 1200, 9)]:
         ending = "th" if 10 < value % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(value % 10, "th")
         assert ordinal(str(value)) == normalizer.normalize(f"{value}{ending}")
 

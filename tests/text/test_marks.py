@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from firstword.app.budget import DEFAULT_LIMITS, Work
 from firstword.app.errors import InvalidRequest
 from firstword.app.text.marks import (
-    MAX_OPEN_CHARS,
+    MAX_NAME_CHARS,
     MarkReader,
     Part,
     Pause,
@@ -175,7 +175,7 @@ def test_voices_and_marks_of_a_text_are_bounded(frontend: TextFrontend) -> None:
 def test_an_open_bracket_is_not_waited_for_longer_than_a_name(frontend: TextFrontend) -> None:
     feed = frontend.open("continuous", None, Reading(), [], Work(DEFAULT_LIMITS))
     assert spoken(feed.read("Oh [voice:" + "a b " * 60, False)) == "Oh"
-    assert spoken(feed.read("a b " * (MAX_OPEN_CHARS // 4), False)).startswith(" voice:a b a b")
+    assert spoken(feed.read("a b " * ((MAX_NAME_CHARS + 7) // 4), False)).startswith(" voice:a b a b")
     feed = frontend.open("continuous", None, Reading(), [], Work(DEFAULT_LIMITS))
     assert spoken(feed.read("Mind the [not a mark", False)) == "Mind the not a"
 

@@ -43,17 +43,18 @@ def test_it_has_six_speakers(voice: Voice) -> None:
 
 
 def test_it_is_understood(voice: Voice) -> None:
-    """The rates of 400 sentences stand in docs/voice.md; sixteen show whether something was lost."""
+    """The rates of 400 sentences stand in docs/voice.md; twelve show whether something was lost."""
     recogniser = Pocketsphinx()
     reader = open_checkpoint(BUILTIN).load_prompt_reader(num_threads=1)
     errors = words = 0
-    for speaker in SPEAKERS:
-        for text in (
-            "The weather is going to be cold and windy tomorrow.",
-            "Please write your address on this piece of paper.",
-            "I will be there in half an hour.",
-            "Thank you very much for your help.",
-        ):
+    texts = (
+        "The weather is going to be cold and windy tomorrow.",
+        "Please write your address on this piece of paper.",
+        "I will be there in half an hour.",
+        "Thank you very much for your help.",
+    )
+    for place, speaker in enumerate(SPEAKERS):
+        for text in texts[place % 2 :: 2]:
             samples = np.concatenate(voice.speak(text, speaker, seed=1))
             heard = recogniser(samples, SAMPLE_RATE_HZ)
             errors += word_errors(read_words(text), heard)

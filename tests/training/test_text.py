@@ -1,7 +1,9 @@
 """The corpus' text: grammar, numbers, what is kept out; and how the voice's tokenizer reads."""
 
+import gzip
 import random
 import re
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,8 @@ def test_the_same_seed_gives_the_same_texts_and_none_of_the_evaluation(
     if not has_prose:  # as on a machine without those packages
         monkeypatch.setattr(prose, "_SHARE", tmp_path)
         monkeypatch.setattr(prose, "_WORDNET", tmp_path)
+    stdlib = sysconfig.get_paths()["stdlib"]  # to look through the whole machine four times takes long
+    monkeypatch.setattr(documents, "_PLACES", ((f"{stdlib}/asyncio", "*.py"), (f"{stdlib}/email", "*.py")))
     settings = CorpusSettings(
         everyday=200,
         examples=30,
@@ -128,12 +132,25 @@ def test_numbers_are_words_without_hyphens() -> None:
             )
 
 
-def test_documentation_becomes_plain_sentences() -> None:
+def test_documentation_becomes_plain_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (
         documents.plain("See “foo” (or bar); it's 42 - or not.") == "see foo, or bar, it's forty two, or not."
     )
-    for sentence in documents.sentences(random.Random(0), 20):
-        assert set(corpus.read_words(sentence)) <= set(lexicon())
+    (tmp_path / "man").mkdir()
+    manual = b".TH DOG 1\nThe \\fBdog\\fR waits until the last of them has left.\n"
+    (tmp_path / "man/dog.1.gz").write_bytes(gzip.compress(manual))
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(manual)[:20])
+    script = "<script>The code of a page is not read.</script>"
+    (tmp_path / "page.html").write_text(
+        f"<p>The house &amp; the tree</p>{script}<li>It stands near the river."
+    )
+    (tmp_path / "week.py").write_text('"""A week has 7 days - or more.\n\n    Xqz fdgh jklm npqr stvw."""\n')
+    monkeypatch.setattr(documents, "_PLACES", ((str(tmp_path), "*"),))
+    assert sorted(documents.sentences(random.Random(0), 20)) == [
+        "a week has seven days, or more.",
+        "it stands near the river.",
+        "the dog waits until the last of them has left.",
+    ]
 
 
 def test_common_words_come_first() -> None:

@@ -175,7 +175,7 @@ async def remote_parts(
         info.default_speaker,
     )
     described, _ = speakers.page(ANYBODY, None, MAX_DESCRIBED)
-    speakers.aliases = settings.openai.speakers_of_voices(info.default_speaker, described)
+    speakers.aliases = settings.surfaces.openai.speakers_of_voices(info.default_speaker, described)
     engine = RemoteEngine(link, speakers, known, watermark)
     metrics.ready.set_function(lambda: float(engine.status.is_ready))
     metrics.max_streams.set_function(lambda: float(engine.max_streams))

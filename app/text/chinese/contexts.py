@@ -10,6 +10,12 @@ CODES = (
 )
 FLIGHTS = "航班|班机|飞机|车次|列车|高铁|动车|乘坐"
 DIALED = "拨打|拨|打|呼叫|报警|急救|火警|电话|热线|客服|致电|联系|手机|手机号|号码"
+SCORES = "战胜|击败|获胜|取胜|领先|落后|战平|险胜|大胜|完胜|逆转|不敌|负于|输给|惜败"  # behind a score
+SCORED = "比分|比分为|大比分"  # before one
+MODELS = "歼|轰|运|直|神舟|嫦娥|天宫|长征|东风|天问|枭龙|翼龙|彩虹|米格|苏|图|空警|巨浪"  # before "-20"
+ROMAN_BEFORE = frozenset("期级型类")  # a roman numeral stands before one of these
+SUBSCRIBED = "电话|电话号码|座机|热线|传真|致电|拨打|联系电话|固话"  # before seven or eight digits
+PROVINCES = "京津沪渝冀豫云辽黑湘皖鲁新苏浙赣鄂桂甘晋蒙陕吉闽贵粤青藏川宁琼"  # of a car's plate
 ERAS = {"公元前": "公元前", "公元": "公元", "西元前": "西元前", "西元": "西元"}
 YEAR_COUNTED = "前后间来内多余里的了以"  # behind "12年": so many years
 YEAR_COUNTING = "有了过近约住第干做学等用长达整满共"  # before it
@@ -41,6 +47,8 @@ UNITS = {
     **{
         "km/h": "每小时公里",
         "m/s": "米每秒",
+        "m/s²": "米每二次方秒",
+        "m/s2": "米每二次方秒",
         "km": "公里",
         "㎞": "公里",
         "m": "米",
@@ -131,6 +139,7 @@ UNITS = {
     **{"ha": "公顷", "℃": "摄氏度", "°C": "摄氏度", "℉": "华氏度", "°F": "华氏度", "°": "度"},
 }
 SIGNS = {
+    "@": "艾特",
     **{
         "m²": "平方米",
         "m³": "立方米",

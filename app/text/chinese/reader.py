@@ -6,7 +6,9 @@ from collections.abc import Callable
 from firstword.app.text.addresses import CHINESE_MARKS, spell_addresses
 from firstword.app.text.chinese import contexts
 from firstword.app.text.chinese.tagger import Tag, tag
-from firstword.app.text.chinese.verbalizer import by_digits, verbalize
+from firstword.app.text.chinese.verbalizer import by_digits, cardinal, verbalize
+from firstword.app.text.english.numbers import roman_value
+from firstword.app.text.english.reader import VULGAR
 from firstword.app.text.phrases import UNSPACED, Phrase
 
 # ruff: noqa: RUF001  Chinese punctuation is meant
@@ -15,10 +17,15 @@ _NUMERIC = re.compile(r"[0-9Ⅰ-ⅿ①-⑳❶-❿㈠-㈩]")
 _VALUED_ZEROS = re.compile(r"(?<=[0-9])\.0+(?=\s?[元块])")
 _SIGN = re.compile("|".join(re.escape(sign) for sign in contexts.SIGNS))
 _WORD_SIGNS = re.compile(r"(?<=[A-Za-z])[-_](?=[0-9])")
-_PER = re.compile(rf"(?<=[元块角分币镑刀美港日韩])/(?=(?:{contexts.PER}))")
+_PER = re.compile(rf"(?<=[元块角分币镑刀美港日韩次])/(?=(?:{contexts.PER}))")
 _SLASH = re.compile("(?<=[\u3400-\u9fff])/(?=[\u3400-\u9fff])")
 _BLANKS = re.compile(f" (?=[{UNSPACED}])|(?<=[{UNSPACED}]) ")
 _DROPPED = re.compile(r"[#~～$€£¥￥]")
+_ALPHABET = re.compile(r"(?<![A-Za-z])(?P<first>[Aa])-(?P<last>[Zz])(?![A-Za-z])")
+_DAY = re.compile(r"(?:周|星期|礼拜)[一二三四五六日天]\s?$|月\s?$")
+_PATH = re.compile(r"(?:/[A-Za-z][\w.-]*)+/?")
+_HALVES = {"AM": "上午", "PM": "下午", "A.M.": "上午", "P.M.": "下午"}
+_ROMAN = re.compile("I{1,3}|IV|VI{1,3}|IX")
 _DASHES = ("-", "–", "—", "--")
 
 
@@ -26,17 +33,38 @@ def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
     """Return how a phrase is spoken. text: the phrase, cleaned."""
     if len(text) == 1 and "\u4e00" <= text <= "\u9fff":
         return text
-    if text in _DASHES:
-        has_pause = not phrase.previous or not phrase.following or phrase.previous[-1] in "，。,.；：！？"
-        return "" if has_pause else "，"
-    if text == "/":
-        return ""
+    if (spoken := _beside(text, phrase)) is not None:
+        return spoken
+    if not text.isascii():
+        text = text.translate(VULGAR).lstrip()
+    elif "-" in text:
+        text = _ALPHABET.sub(r"\g<first>到\g<last>", text)
     spoken = spell_addresses(text, CHINESE_MARKS, by_digits)
     if _NUMERIC.search(spoken) or phrase.before.endswith("第"):
         parts = tag(_WORD_SIGNS.sub(" ", spoken), phrase)
         spoken = "".join(verbalize(part) if isinstance(part, Tag) else part for part in parts)
         spoken = _PER.sub("每", spoken)
         if any(character.isdigit() for character in spoken):
-            spoken = by_digits(wetext(_VALUED_ZEROS.sub("", spoken)))
+            spoken = by_digits(wetext(_VALUED_ZEROS.sub("", spoken)).replace("\\", ""))  # it escapes quotes
     spoken = _SIGN.sub(lambda sign: contexts.SIGNS[sign[0]], _SLASH.sub("", spoken))
     return _BLANKS.sub("", " ".join(_DROPPED.sub("", spoken).split()))
+
+
+def _beside(text: str, phrase: Phrase) -> str | None:
+    """A dash, a slash, half a day or a numeral that its neighbors decide; None: the phrase is none."""
+    if text in _DASHES:
+        if _DAY.search(phrase.before) and phrase.following[:1] in ("周", "星", "礼"):
+            return "到"
+        has_pause = not phrase.previous or not phrase.following or phrase.previous[-1] in "，。,.；：！？"
+        return "" if has_pause else "，"
+    if text == "/" or (text == ">" and (not phrase.previous or "\n" in phrase.source)):
+        return ""
+    if text in _HALVES and phrase.following[:1].isdigit():
+        return _HALVES[text]
+    if text[0] in "IV" and phrase.following[:1] in contexts.ROMAN_BEFORE and _ROMAN.fullmatch(text):
+        return cardinal(str(roman_value(text)))
+    if text[0] == "/" and text[1:] in contexts.UNITS:
+        return f"每{contexts.UNITS[text[1:]]}"
+    if text[0] == "/" and _PATH.fullmatch(text):
+        return text.replace("/", "斜杠")
+    return None

@@ -30,6 +30,16 @@ class _Rule:
     form: str
     pattern: re.Pattern[str]
     where: Condition | None = None
+    needs: str = ""  # a character that whatever is so written has: looked for first, since that is quicker
+
+
+_NEEDS = {
+    **{"fraction.mixed": "/", "fraction.division": "=", "measure.pressure": "/", "date.event": "·"},
+    **{"date.either_way": "/", "fraction.thousandths": "‰", "fraction.percents": "%", "date.quarter": "Q"},
+    **{"time.clock": ":", "cardinal.separated": ",", "formula.minus": "=", "formula.divided": "÷"},
+    **{"measure.speed": "/", "date.decade": "s", "date.era_year": "年", "date.short_year": "年"},
+    **{"date.years": "年", "cardinal.pair": "2", "cardinal.two": "2", "date.zeros": "0"},
+}
 
 
 def _behind(words: str) -> Condition:
@@ -80,6 +90,33 @@ def _is_ordinal(found: Match, phrase: Phrase) -> bool:
     return f"{phrase.before}{found.string[: found.start()]}".endswith("第")
 
 
+def _is_extension(found: Match, phrase: Phrase) -> bool:
+    before = found.string[: found.start()][-8:] or phrase.before[-8:]
+    return before[-1:] == "转" and re.search(r"\d\s?转$", phrase.before[-8:] + before) is not None
+
+
+def _is_score(found: Match, phrase: Phrase) -> bool:
+    following = f"{found.string[found.end() :]}{phrase.following}".lstrip()
+    return following.startswith(tuple(contexts.SCORES.split("|"))) or _behind(contexts.SCORED)(found, phrase)
+
+
+def _is_plate(found: Match, phrase: Phrase) -> bool:
+    before = f"{phrase.before}{found.string[: found.start()]}"[-2:-1]
+    return bool(before) and before in contexts.PROVINCES
+
+
+def _is_model(found: Match, phrase: Phrase) -> bool:
+    return f"{phrase.before}{found.string[: found.start()]}".endswith(tuple(contexts.MODELS.split("|")))
+
+
+def _is_pressure(found: Match, phrase: Phrase) -> bool:
+    return found["unit"] is not None or _behind("血压|血压值")(found, phrase)
+
+
+def _is_division(found: Match, phrase: Phrase) -> bool:
+    return int(found["above"]) >= int(found["below"])
+
+
 def _has_equals(found: Match, phrase: Phrase) -> bool:
     return "=" in found.string
 
@@ -101,9 +138,29 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     (
         "telephone.number",
         r"(?<![\w.])(?:\+[0-9]{1,3}[ -]?)?(?:1[0-9]{2}[ -][0-9]{4}[ -][0-9]{4}|1[3-9][0-9]{9}"
-        r"|0[0-9]{2,3}[ -][0-9]{7,8}|[48]00[ -]?[0-9]{3,4}[ -]?[0-9]{3,4})(?![0-9])",
+        r"|0[0-9]{2,3}[ -][0-9]{7,8}|[48]00[ -]?[0-9]{3,4}[ -]?[0-9]{3,4}"
+        r"|[(（]0[0-9]{2,3}[)）][ -]?[0-9]{7,8})(?![0-9])",
         None,
     ),
+    ("telephone.extension", r"\d{1,5}(?!\d)", _is_extension),
+    ("serial.room", r"(?<![\d.,])\d{3,4}(?=室|房间|号房|房(?![屋价子东客]))", None),
+    ("serial.room", r"(?<=单元)\d{3,4}(?![\d.])", None),
+    ("serial.room", r"(?<![\d.,])\d{3}(?=路(?![人口]))", None),
+    ("serial.code", r"\d+(?:-\d+)+", _behind("ISBN|ISSN|书号")),
+    ("serial.room", r"(?<![\d.,])(?:480|720|1080|1440|2160)(?=[PpIi](?![A-Za-z]))", None),
+    ("range.score", r"(?<![\d.])(?P<low>\d{1,3})\s?[-–]\s?(?P<high>\d{1,3})(?![\d.%])", _is_score),
+    (
+        "measure.pressure",
+        r"(?<!\d)(?P<above>\d{2,3})/(?P<below>\d{2,3})(?P<unit>\s?(?:mmHg|毫米汞柱))?(?![\d/])",
+        _is_pressure,
+    ),
+    ("fraction.division", r"(?P<above>\d+)/(?P<below>\d+)(?=\s?=)", _is_division),
+    (
+        "fraction.mixed",
+        r"(?<![\d.,/])(?P<whole>\d{1,3})  ?(?P<above>\d{1,3})/(?P<below>\d{1,3})(?![\d/])",
+        None,
+    ),
+    ("date.event", r"(?<!\d)(?P<month>\d{1,2})·(?P<day>\d{1,2})(?!\d)", None),
     ("ordinal.number", r"\d+(?![\d.])", _is_ordinal),
     (
         "telephone.known",
@@ -111,6 +168,9 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"|95\d{3})(?![\d.%:/,])",
         _behind(contexts.DIALED),
     ),
+    ("telephone.known", r"(?<![\w.,])(?:10086|10010|10000|95\d{3}|12\d{3})(?=客服|热线)", None),
+    ("telephone.known", r"(?<![\w.,])[2-9]\d{6,7}(?![\d.%:/,元])", _behind(contexts.SUBSCRIBED)),
+    ("serial.code", r"(?<=[A-Z])\d{4,6}(?![\d.])", _is_plate),
     ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{1,5})(?=次)", None),
     ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{2,5})(?![\d.])", _behind(contexts.FLIGHTS)),
     ("serial.code", r"(?<![\d.,])\d{2,}(?:[ -]\d{2,})*(?![\d.%:,年月日])", _behind(contexts.CODES)),
@@ -131,6 +191,17 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     ("date.year_and_month", r"(?<![\d/])(?P<year>\d{4})[-/](?P<month>\d{1,2})(?![\d/-])", _is_month),
     ("date.quarter", r"(?<!\d)(?P<year>\d{4})年?Q(?P<quarter>[1-4])", None),
+    (
+        "date.full",
+        r"(?<![\w.,-])(?P<year>19\d\d|20\d\d)(?P<month>0[1-9]|1[0-2])(?P<day>0[1-9]|[12]\d|3[01])"
+        r"(?![\d.,%元块人个万亿次只名位])",
+        None,
+    ),
+    (
+        "date.season",
+        r"(?<!\d)(?P<first>19\d\d|20\d\d)[/-](?P<last>\d\d(?:\d\d)?)(?=赛季|学年|财年|年度)",
+        None,
+    ),
     ("date.years", r"(?<!\d)(?P<first>\d{4})(?:年)?\s?[-–—~～至]\s?(?P<last>\d{4})年", None),
     (
         "date.era",
@@ -152,6 +223,13 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     ("time.clock", r"(?<![\d.:])(?P<hour>00?):(?P<minutes>[0-5]\d)(?![\d:])", None),
     ("time.half", rf"(?<![\d.:])(?P<hour>\d{{1,2}})(?::(?P<minutes>[0-5]\d))?{_HALF}", None),
+    (
+        "money.range",
+        rf"{_SIGN}\s?(?P<low>\d+(?:\.\d+)?)(?P<low_scale>{contexts.SCALES})?\s?[-–—~～至到]\s?"
+        rf"(?:{_alternatives(contexts.CURRENCIES)})?{_AMOUNT}{_SCALE}(?P<end>元)?",
+        None,
+    ),
+    ("money.western", rf"{_SIGN}\s?{_AMOUNT}\s?(?P<western>bn|[kKmMB])(?![A-Za-z])", None),
     ("money.amount", rf"{_SIGN}\s?{_AMOUNT}\s?{_SCALE}(?P<end>元)?", None),
     ("money.amount", rf"(?<![\d.]){_AMOUNT}{_SCALE}(?P<sign>[$€£])", None),
     ("serial.version", r"(?<![\d.])\d+(?:\.\d+){2}(?![\d.])", None),
@@ -164,7 +242,9 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("formula.divided", r"(?<=\d)\s?÷\s?(?=\d)", None),
     ("measure.speed", rf"(?<![\w.]){_AMOUNT}\s?(?:km/h|KM/H)(?![A-Za-z])", None),
     ("measure.amount", rf"(?<![A-Za-z\d.]){_AMOUNT}\s?{_UNIT}", None),
-    ("cardinal.minus", r"(?<![\w)%日号点分年月])[-−](?=\d)", None),
+    ("serial.model", r"[-−](?=\d)", _is_model),
+    ("cardinal.minus", r"(?<![\w)%日号点分年月万亿千百元块岁米斤个人次天秒℃])[-−](?=\d|[$€£¥￥]\d)", None),
+    ("cardinal.two", r"(?<![\d.])2(?=单元|栋|幢)", None),
     ("cardinal.pair", r"(?<![\d.:])(?<!/)2(?=点(?!\d)|次|倍|种|条|部|家|间|瓶|杯)", None),
     ("fraction.thousandths", r"(?P<number>\d+(?:\.\d+)?)‰", None),
     ("cardinal.separated", r"(?<![\d.])\d{1,3}(?:,\d{3})+(?![\d])", None),
@@ -172,25 +252,40 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("roman.sign", r"(?P<roman>[Ⅰ-ⅿ]+)", None),
     ("roman.number", r"(?P<roman>[IVX]+)(?![A-Za-z])", _is_ordinal),
     ("cardinal.sign", r"[①-⑳❶-❿㈠-㈩]", None),
-    ("range.to", r"(?<=[0-9%日号点分])\s?[-–—~～]\s?(?=[0-9])", None),
+    (
+        "range.to",
+        r"(?<=[0-9%日号点分万亿千百元块岁米斤个人次天秒℃])\s?[-–—~～]\s?(?=[0-9]|[早晚]\d|[上下]午\d)",
+        None,
+    ),
 )
-_SIGN_FORMS = ("formula.", "roman.sign", "cardinal.minus", "cardinal.sign", "range.to", "telephone.number")
-_LETTER_FORMS = ("money.code", "money.amount", "date.era", "roman.number")
-_NO_DIGIT_FORMS = ("formula.", "roman.", "range.", "cardinal.minus")
+_SIGN_FORMS = (
+    "formula.",
+    "roman.sign",
+    "cardinal.minus",
+    "cardinal.sign",
+    "range.to",
+    "telephone.number",
+    "serial.model",
+)
+_LETTER_FORMS = ("money.", "date.era", "roman.number")
+_NO_DIGIT_FORMS = ("formula.", "roman.", "range.to", "cardinal.minus", "serial.model")
 
 
 @lru_cache(maxsize=1)
 def _rules() -> tuple[tuple[_Rule, ...], tuple[_Rule, ...], tuple[_Rule, ...]]:
     """Return the rules for what begins with a digit, a letter, a sign; compiled at first use."""
-    rules = [_Rule(form, re.compile(pattern, re.ASCII), where) for form, pattern, where in _ROWS]
+    rules = [
+        _Rule(form, re.compile(pattern, re.ASCII), where, _NEEDS.get(form, ""))
+        for form, pattern, where in _ROWS
+    ]
     return (
         tuple(rule for rule in rules if not rule.form.startswith(_NO_DIGIT_FORMS)),
-        tuple(rule for rule in rules if rule.form in _LETTER_FORMS),
-        tuple(rule for rule in rules if rule.form.startswith((*_SIGN_FORMS, "money.amount"))),
+        tuple(rule for rule in rules if rule.form.startswith(_LETTER_FORMS)),
+        tuple(rule for rule in rules if rule.form.startswith((*_SIGN_FORMS, "money."))),
     )
 
 
-_FIRST = re.compile(r"[0-9+A-Z$€£¥￥₩₽₹₫฿₿₺₱^⁰¹²³⁴-⁹⁻÷\-–—−~～\s Ⅰ-ⅿ①-⑳❶-❿㈠-㈩]")
+_FIRST = re.compile(r"[0-9+A-Z(（$€£¥￥₩₽₹₫฿₿₺₱^⁰¹²³⁴-⁹⁻÷\-–—−~～\s Ⅰ-ⅿ①-⑳❶-❿㈠-㈩]")
 
 
 def tag(text: str, phrase: Phrase) -> Iterator[Tag | str]:
@@ -201,6 +296,8 @@ def tag(text: str, phrase: Phrase) -> Iterator[Tag | str]:
         position = found.start()
         first = text[position]
         for rule in of_digits if first.isdecimal() else of_letters if first.isalpha() else of_signs:
+            if rule.needs not in text:
+                continue
             match = rule.pattern.match(text, position)
             if match and (rule.where is None or rule.where(match, phrase)):
                 if start < position:

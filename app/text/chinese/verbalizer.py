@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Final
 
 from firstword.app.text.chinese import contexts
@@ -132,6 +133,18 @@ def _money(fields: Fields, text: str) -> str:
     return f"{counted(number)}{scale}{name}"
 
 
+def _range_of_money(fields: Fields, text: str) -> str:
+    low = f"{counted(_of(fields, 'low'))}{fields['low_scale'] or ''}"
+    return f"{low}到{_money(fields, text)}"
+
+
+def _western_money(fields: Fields, text: str) -> str:
+    """Thousands, millions and billions, in ten thousands."""
+    scale = {"k": 1000, "m": 10**6, "b": 10**9}[_of(fields, "western")[0].lower()]
+    amount = Decimal(_of(fields, "number").replace(",", "")) * scale
+    return _money({**fields, "number": f"{amount.normalize():f}"}, text)
+
+
 def _measure(fields: Fields, text: str) -> str:
     return counted(_of(fields, "number")) + contexts.UNITS[_of(fields, "unit")]
 
@@ -144,13 +157,30 @@ def _power(fields: Fields, text: str) -> str:
     return f"的{minus}{cardinal(power.lstrip('-'))}次方"
 
 
+def _between(fields: Fields, word: str, first: str, second: str) -> str:
+    return f"{cardinal(_of(fields, first))}{word}{cardinal(_of(fields, second))}"
+
+
 def _telephone(fields: Fields, text: str) -> str:
-    return re.sub("[ -]", "", text).translate(_TELEPHONE_DIGITS).replace("+", "加")
+    return re.sub("[ ()（）-]", "", text).translate(_TELEPHONE_DIGITS).replace("+", "加")
 
 
 _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "telephone.number": _telephone,
     "telephone.known": _telephone,
+    "telephone.extension": _telephone,
+    "serial.room": lambda fields, text: by_digits(text),
+    "serial.model": lambda fields, text: "",
+    "range.score": lambda fields, text: _between(fields, "比", "low", "high"),
+    "measure.pressure": lambda fields, text: (
+        f"{_between(fields, '比', 'above', 'below')}{'毫米汞柱' if fields['unit'] else ''}"
+    ),
+    "fraction.division": lambda fields, text: _between(fields, "除以", "above", "below"),
+    "fraction.mixed": lambda fields, text: (
+        f"{cardinal(_of(fields, 'whole'))}又{_between(fields, '分之', 'below', 'above')}"
+    ),
+    "date.event": lambda fields, text: by_digits(text.replace("·", "")),
+    "cardinal.two": lambda fields, text: "二",
     "serial.flight": _telephone,
     "serial.code": lambda fields, text: by_digits(re.sub("[ -]", "", text)),
     "serial.version": lambda fields, text: "点".join(cardinal(part) for part in text.split(".")),
@@ -166,6 +196,9 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "date.years": lambda fields, text: (
         f"{by_digits(_of(fields, 'first'))}到{by_digits(_of(fields, 'last'))}年"
     ),
+    "date.season": lambda fields, text: (
+        f"{by_digits(_of(fields, 'first'))}到{by_digits(_of(fields, 'last'))}"
+    ),
     "date.era": _era,
     "date.era_year": _era_year,
     "date.decade": _decade,
@@ -178,6 +211,8 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "time.half": _clock,
     "money.amount": _money,
     "money.code": _money,
+    "money.range": _range_of_money,
+    "money.western": _western_money,
     "formula.power": _power,
     "formula.raised": lambda fields, text: f"的{_power(fields, text).removeprefix('的')}",
     "formula.minus": lambda fields, text: "减",

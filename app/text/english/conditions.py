@@ -21,6 +21,49 @@ def is_date(found: Match, context: Context) -> bool:
     return 1 <= min(first, second) <= 12 and max(first, second) <= 31 and min(first, second) > 0
 
 
+def is_no_formula(found: Match, context: Context) -> bool:
+    return not context.has_equals
+
+
+def is_military(found: Match, context: Context) -> bool:
+    """Hours of a day as "1900 hours", rather than so many hours."""
+    has_hours = found["unit"] or context.is_ahead(found.end(), contexts.HOURS)
+    is_time = found["hour"][0] == "0" or context.is_behind(found.start(), contexts.CLOCK - {"to", "and"})
+    return bool(has_hours and is_time)
+
+
+def is_pressure(found: Match, context: Context) -> bool:
+    return found["unit"] is not None or context.is_behind(found.start(), contexts.PRESSURE, 2)
+
+
+def is_flight(found: Match, context: Context) -> bool:
+    """A number behind "flight", with an airline's code between or without."""
+    behind = context.behind(found.start(), 2)
+    is_airline = len(behind) == 2 and behind[1].lower() == "flight" and re.fullmatch("[A-Z]{2}", behind[0])
+    return bool((behind and behind[0].lower() in contexts.IN_TWO_PARTS) or is_airline)
+
+
+def is_rare_fraction(found: Match, context: Context) -> bool:
+    """One that halves, thirds and their kin do not cover: "23/24", "22/7", and any before "of"."""
+    above, below = int(found["above"]), int(found["below"])
+    is_common = above < below <= 10  # "fraction.common"
+    if (
+        below < 2
+        or is_common
+        or above == below
+        or above + below == 100
+        or (above, below) in contexts.NO_FRACTIONS
+    ):
+        return False
+    is_improper = above > 12 and below < 10
+    is_proper = above < below and above > 12 and len(found["below"]) == 2
+    return is_improper or is_proper or context.is_ahead(found.end(), contexts.OF)
+
+
+def is_proper_in_formula(found: Match, context: Context) -> bool:
+    return context.has_equals and int(found["above"]) < int(found["below"])
+
+
 def is_month_and_day(found: Match, context: Context) -> bool:
     month, day = int(found["first"]), int(found["second"])
     if not (1 <= month <= 12 and 1 <= day <= 31):
@@ -189,8 +232,14 @@ def is_counted_in_roman(found: Match, context: Context) -> bool:
     if start and found.string[start - 1] not in " \"'(“‘[":
         return False
     behind = context.behind(start, 2)
-    if not behind or not is_roman(found["roman"]):
+    if not behind or not is_roman(found["roman"].upper()):
         return False
+    is_range = bool(found.groupdict().get("last"))
+    is_written_otherwise = not behind[0].istitle() and behind[0] not in contexts.ROMAN_BEHIND
+    if found["roman"].islower() or is_range or is_written_otherwise:
+        name = behind[0].capitalize()
+        is_long = len(found["roman"]) > 1 or is_range
+        return is_long and not contexts.ROMAN_BEHIND.isdisjoint((name, name.removesuffix("s"), f"{name}."))
     if behind[0] in contexts.ROMAN_BEHIND or behind[0] + "." in contexts.ROMAN_BEHIND:
         if found["roman"] == "I":
             return context.ahead(end).lower() not in contexts.SPEAKS
@@ -208,11 +257,27 @@ def is_reign(found: Match, context: Context) -> bool:
         return False
     has_title = len(behind) > 1 and behind[1] in contexts.REIGNING
     is_pronoun = found["roman"] == "I" and context.ahead(found.end()).lower() in contexts.SPEAKS
+    if (
+        found["roman"] == "V"
+        and behind[0] in contexts.CROWNED
+        and context.is_ahead(found.end(), contexts.REIGNED)
+    ):
+        return True
+    if found["roman"] == "I" and behind[0] in contexts.CROWNED:
+        is_named = f"{context.phrase.before}{found.string[:start]}".rstrip()[-1:].isalpha()
+        is_king = context.ahead(found.end()).lower() in ("", *contexts.REIGNED) or (
+            has_title and not is_pronoun
+        )
+        return is_named and is_king
     if len(found["roman"]) < 2 and (not has_title or is_pronoun):
         return False
     if start and found.string[start - 1] != " ":
         return False
     return contexts.NAMES_BEFORE_ROMAN.fullmatch(behind[0]) is not None and behind[0] not in contexts.NO_NAMES
+
+
+def is_year_in_roman(found: Match, context: Context) -> bool:
+    return len(found["roman"]) >= 4 and is_roman(found["roman"])
 
 
 def is_century(found: Match, context: Context) -> bool:

@@ -1,11 +1,14 @@
 """What stands around a place in an English phrase, and a tag of it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 from firstword.app.text.english import vocabulary
 from firstword.app.text.phrases import Phrase
+
+Fields = Mapping[str, str | None]
 
 CLASSES: Final = (
     *("cardinal", "ordinal", "digits", "date", "time", "duration", "money", "measure", "range", "telephone"),
@@ -25,6 +28,13 @@ class Tag:
     def kind(self) -> str:
         """One of CLASSES."""
         return self.form.partition(".")[0]
+
+
+def value_of(fields: Fields, name: str) -> str:
+    """A field that the form's pattern always has."""
+    value = fields[name]
+    assert value is not None, name
+    return value
 
 
 class Context:

@@ -13,7 +13,10 @@ CODES = _words(
     "isbn card serial tracking text sms confirmation verification licence license passport routing badge "
     "agent imei"
 )
-DIALED = _words("call calls called calling dial dials dialed dialing ring rang phone number")
+FILED = _words("no case docket ref reference invoice claim file ticket")
+DIALED = _words(
+    "emergency helpline hotline call calls called calling dial dials dialed dialing ring rang phone number"
+)
 EMERGENCY = _words("911 112 999 411 311 211 511 611 711 811 000 110 119 120 101 105 111 116")
 ORDERS = _words("order ticket invoice case claim reference ref tracking confirmation booking # number no")
 
@@ -24,7 +27,10 @@ LETTERED = _words(
     "terminal table figure model size door stage tower cabin locker shelf aisle stall booth pod cell"
 )
 # Where a hundred is "one oh one": three or four digits in two parts.
-NUMBERED = _words("room suite flight route highway interstate hwy apartment apt bus train road rt channel")
+NUMBERED = _words(
+    "room suite flight route highway interstate hwy apartment apt bus train road rt rte channel"
+)
+IN_TWO_PARTS = _words("box flight rfc rtx gtx rx geforce radeon")
 AIRCRAFT = _words("boeing airbus concorde cessna embraer 737 747 porsche peugeot bmw volvo mercedes")
 # Before one of these, K, M or B behind a number is a scale.
 COUNTABLE = _words(
@@ -49,11 +55,18 @@ DURATIONS = _words(
     "took takes take lasted lasts last lasting for in time times duration runtime of elapsed is was "
     "within length"
 )
+HOURS = _words("hours hrs")
+PRESSURE = _words("pressure bp")
+OF = _words("of")
+NO_FRACTIONS = frozenset({(24, 7), (16, 9), (18, 8), (9, 11)})
 CLOCK = _words("at by from until till before after since around to and")
+
+# Behind "min." and "max." these are limited.
+LIMITED = _words("wage wages order age deposit payment height speed capacity temp. temperature load")
 
 SINGULAR_BEHIND = _words("a an A An every each another")
 DECADE_BEHIND = _words("the my his her their our early mid late and to in 's")
-CENTURY_BEFORE = _words("century centuries")
+CENTURY_BEFORE = _words("century centuries olympiad legion")
 YEAR_BEHIND = _words(
     "in since by until till of from before after during around circa c. ca. year years early late mid and "
     "summer winter spring autumn fall christmas easter january february march april may june july august "
@@ -67,6 +80,14 @@ MONTH_BEHIND = _words(
     "on in of since until till by from last next this early late mid before after during every"
 )
 
+# Chapter and verse behind one of these.
+SCRIPTURE = _words(
+    "genesis exodus leviticus deuteronomy joshua judges ruth samuel kings chronicles ezra nehemiah esther "
+    "job psalm psalms proverbs ecclesiastes isaiah jeremiah ezekiel daniel hosea joel amos jonah micah "
+    "malachi matthew mark luke john acts romans corinthians galatians ephesians philippians colossians titus "
+    "timothy thessalonians "
+    "hebrews james peter jude revelation surah quran"
+)
 # Roman numerals are numbers behind one of these, ordinals behind a given name.
 ROMAN_BEHIND = _words(
     "War Chapter Part Act Scene Volume Vol. Section Book Phase Type Level Article Bowl Figure Title "
@@ -75,10 +96,20 @@ ROMAN_BEHIND = _words(
     "Lesson Module Category Factor Schedule Ch. Fig. Sec. Art. Pt. Superbowl WrestleMania Mania Godfather "
     "Generation Gen Corps Titan Halo Diablo Civilization Warcraft Starcraft Doom Plan"
 ) - {"Henry", "V", "Plan", "Hamlet"}
+SMALL_ROMANS = _words("ii iii iv vi vii viii ix xi xii xiii xiv xv xvi xvii xviii xix xx")
 NAMES_BEFORE_ROMAN = re.compile(r"[A-Z][a-z]{2,}")
 NO_NAMES = _words(
     "The This That And But For Not With From Its Their Our Your Are Was Were Has Had Have Will Can May "
     "Did Does An Vitamin Plan Option Hepatitis Malcolm Team Vitamins Generation Xbox"
+)
+CROWNED = _words(
+    "James Charles Elizabeth Francis Frederick Philip Napoleon Peter Nicholas Alexander Leopold George "
+    "William Henry Edward Richard Otto Ferdinand Ivan Catherine Mary Wilhelm Pedro Ramses Constantine "
+    "Justinian Franz"
+)
+"""Behind one of these V is the fifth where one of REIGNED follows, and I the first; also at an end."""
+REIGNED = _words(
+    "of ruled reigned invaded conquered abdicated succeeded became died married signed founded inherited"
 )
 REIGNING = _words("King Queen Pope Emperor Empress Tsar Kaiser Prince Sultan Shah")
 SPEAKS = _words(

@@ -52,6 +52,11 @@ def number(digits: str) -> str:
     return f"{spoken} point {by_digits(decimals)}".lstrip() if point else spoken
 
 
+def counted(digits: str, one: str) -> str:
+    """Digits and what they count, one of it or several."""
+    return f"{number(digits)} {one if digits == '1' else f'{one}s'}"
+
+
 def ordinal(digits: str) -> str:
     digits = digits.replace(",", "")
     if len(digits) > MAX_DIGITS:

@@ -70,12 +70,20 @@ VULGAR = str.maketrans(
             "⅙": " 1/6",
             "⅚": " 5/6",
             "⅒": " 1/10",
+            "⁄": "/",
         },
+        **{chr(0x2080 + digit): str(digit) for digit in range(10)},  # subscripts
     }
 )
 _RAISED_UNIT = re.compile(r"(?<=[A-Za-z])\^([23])(?!\w)")
+_NAMES_OR_FUNCTION = re.compile(
+    r"\W*(?:[fgh]\([a-z]\)|[A-Z][a-z]{2,}\.?[-–][A-Z][a-z]{2,}|[A-Za-z][-–][A-Za-z])\W*"
+)
 _MISSING_BLANK = re.compile(r"(?<=[a-z]{3})\.(?=[A-Z][a-z]{2,}(?:\W|$))")
-_LONGER = frozenset({*vocabulary.COUNTED, *contexts.STREETS})  # words that may stand for a longer one
+_SMALL_ROMAN = contexts.SMALL_ROMANS
+_LONGER = frozenset(
+    {*vocabulary.COUNTED, *contexts.STREETS, *vocabulary.WEEKDAYS, *_SMALL_ROMAN}
+)  # words that may stand for a longer one
 _WHOLE_AND_PART = re.compile(r"(?<=\d)  (?=\d+/)")
 
 
@@ -119,11 +127,21 @@ def _operator(text: str, phrase: Phrase) -> str:
         return ""
     if text in "-–—--":
         starts_line = "\n" in phrase.source
+        if _is_between_names(phrase):
+            return "to"
         return "" if starts_line or phrase.previous[-1:] in ",.;:!?-–—" else ","
     if text == "x":
         return text
     is_counting = phrase.previous[-1:].isdigit() or phrase.following[:1].isdigit()
     return vocabulary.OPERATORS[text] if is_counting or text in _OPERATORS_ALONE else ""
+
+
+def _is_between_names(phrase: Phrase) -> bool:
+    """Whether a dash stands between two days of the week, or two months."""
+    names = [word.strip(vocabulary.EDGES) for word in (phrase.previous, phrase.following)]
+    return any(
+        all(map(is_name, names)) for is_name in (vocabulary.is_weekday, vocabulary.MONTH_NAME.fullmatch)
+    )
 
 
 def _is_special(text: str) -> bool:
@@ -136,6 +154,7 @@ def _is_special(text: str) -> bool:
         or bare in _LONGER
         or "." in bare.rstrip(".")
         or bare in vocabulary.SHORT_FORMS
+        or _NAMES_OR_FUNCTION.fullmatch(text) is not None
         or any(len(part) > 1 and part.isupper() for part in bare.split("-"))
     )
 

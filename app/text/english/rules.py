@@ -12,16 +12,31 @@ from firstword.app.text.english.conditions import Condition
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A form, how it is written, and where it is meant; None: everywhere."""
+    """A form, how it is written, and where it is meant; None: everywhere.
+
+    needs: a character that whatever is so written has, which is looked for first, since that is quicker.
+    """
 
     form: str
     pattern: re.Pattern[str]
     where: Condition | None = None
+    needs: str = ""
+
+
+_NEEDS = {
+    **{"date.stamp": "T", "measure.pressure": "/", "measure.fraction": "/", "fraction.rare": "/"},
+    **{"fraction.common": "/", "date.month_and_day": "/", "range.verse": ":", "range.ratio": ":"},
+    **{"duration.clock": ":", "measure.latitude": "°", "serial.network": ".", "serial.version": "."},
+    **{"money.comma": ",", "telephone.letters": "-", "serial.year": "-", "serial.model": "-"},
+    **{"range.halves": "-", "formula.times": "x", "formula.by": "x", "electronic.handle": "@"},
+    **{"formula.root": "√", "cardinal.hash": "#", "formula.function": "(", "serial.sharp": "#"},
+}
 
 
 def _rules(*rows: tuple[str, str] | tuple[str, str, Condition]) -> tuple[Rule, ...]:
     return tuple(
-        Rule(row[0], re.compile(row[1], re.ASCII), row[2] if len(row) == 3 else None) for row in rows
+        Rule(row[0], re.compile(row[1], re.ASCII), row[2] if len(row) == 3 else None, _NEEDS.get(row[0], ""))
+        for row in rows
     )
 
 
@@ -37,7 +52,7 @@ _CODE = r"(?:US\$|[A-Z]{3,4}\b|Rs\b\.?|RM\b|kr\b|zł(?!\w)|Kč(?!\w))"
 _SCALE = rf"(?P<scale>{_alternatives(vocabulary.SCALES)})(?![\w²³])"
 # Any letters: whether they are a unit is looked up, which takes less time than so many branches.
 _UNIT = (
-    r"(?P<unit>(?:(?:sq|cu)\.? |fl\.? )?[A-Za-zµμ\u2126\u03a9]+[²³23]?"
+    r"(?P<unit>N[·⋅]m|[lL]/100\s?km|(?:(?:sq|cu)\.? |fl\.? )?[A-Za-zµμ\u2126\u03a9]+[²³23]?"
     r"|°\s?[CF]\b|[°º][CF]?|[℃℉%‰])(?![\w°²³])"
 )
 _PER = r"(?:/(?P<per>[A-Za-zµμ]+[²³23]?)(?![\w/]))?"
@@ -48,6 +63,7 @@ _LAST_DAY = r"(?:\s?[-–]\s?(?P<last>[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?(?![\
 _YEAR = r"(?P<year>1[0-9]\d\d|20\d\d)(?![\d:]|,\d|\.\d)"
 _HALF = r"(?:\s?(?P<half>[AaPp])(?:\.\s?[Mm]\.|\.?[Mm]\b\.?))"
 _ZONE = rf"(?:\s(?P<zone>{contexts.ZONES})\b)?"
+_WEEKDAY = rf"(?:{_alternatives(vocabulary.WEEKDAYS)})(?:(?:s|nes|rs|ur)?day)?"
 _STATE = "|".join(contexts.STATES)
 _STREET = (
     rf"(?P<street>(?:{_alternatives(contexts.STREETS)})\b\.?|(?:{_alternatives(contexts.STREET_WORDS)})\b)"
@@ -58,8 +74,43 @@ _COMPASS = r"(?:N\.?[EW]|S\.?[EW]|[NSEW])\b\.?"
 DIGITS = _rules(
     (
         "telephone.number",
-        r"(?<![\w.,$€£(])(?:(?:1[ -])?(?:\(\d{3}\) ?|\d{3}[ .-])\d{3}[ .-]\d{4}|\d{3}-\d{4}"
-        r"|0\d{2,4} \d{3,4} \d{3,4}|0\d(?: \d\d){4}|\d{10,15})(?!\w|[.,]\d|-\d)",
+        r"(?<![\w.,$€£(])(?:(?:1[ .-])?(?:\(\d{3}\) ?|\d{3}[ ./-])\d{3}[ .-]\d{4}|\d{3}-\d{4}"
+        r"|0\d{2,4} \d{3,4} \d{3,4}|0\d(?: \d\d){4}|\d{10,15})(?:\sx(?P<extension>\d{1,5}))?"
+        r"(?!\w|[.,]\d|-\d)",
+    ),
+    (
+        "telephone.number",
+        r"(?<![\w.,$€£(])\d{3}\.\d{4}(?!\w|[.,]\d|-\d)",
+        conditions.behind(contexts.DIALED),
+    ),
+    (
+        "date.stamp",
+        r"(?<!\w)(?P<year>\d{4})-(?P<first>\d\d)-(?P<second>\d\d)T(?P<hour>[01]\d|2[0-4]):(?P<minutes>[0-5]\d)"
+        r"(?::(?P<seconds>[0-5]\d)(?:\.\d+)?)?(?P<zone>Z)?(?!\w)",
+        conditions.is_date,
+    ),
+    (
+        "time.military",
+        r"(?<![\w.,:-])(?P<hour>[01]\d|2[0-4])(?P<minutes>[0-5]\d)(?:\s?(?P<unit>hrs\.?|h\b))?(?![\w.,:-])",
+        conditions.is_military,
+    ),
+    (
+        "serial.pixels",
+        r"(?<!\w)(?P<wide>\d{3,4})\s?[x×]\s?(?P<high>\d{3,4})(?![\w.,])",
+        conditions.is_no_formula,
+    ),
+    (
+        "measure.pressure",
+        r"(?<![\w/.,])(?P<above>\d{2,3})/(?P<below>\d{2,3})(?:\s?(?P<unit>mm\s?Hg))?(?![\w/])",
+        conditions.is_pressure,
+    ),
+    (
+        "measure.latitude",
+        rf"(?<![\d.,:/]){_NUMBER}\s?°\s?(?:(?P<minutes>\d\d?)['′’]\s?)?(?P<compass>[NSEW])(?!\w)",
+    ),
+    (
+        "date.day_first",
+        rf"(?<![\w.,:/-])(?P<day>[12]\d|3[01]|0?[1-9])(?P<gap>-?){_MONTH}(?P=gap){_YEAR}(?![\w-])",
     ),
     ("serial.hexadecimal", r"(?<!\w)0x[0-9A-Fa-f]+\b"),
     ("serial.hexadecimal", r"(?<![\w:])(?=[\d:]*[A-F])[0-9A-F]{2}(?::[0-9A-F]{2})+(?![\w:])"),
@@ -89,7 +140,8 @@ DIGITS = _rules(
         conditions.is_month_and_day,
     ),
     ("serial.year", r"(?<![\d-])(?P<year>19\d\d|20\d\d)-(?P<digits>0\d+)(?![\d-])"),
-    ("serial.groups", r"(?<![\d])\d+(?:-\d+){2,}(?![\d/])", lambda found, context: not context.has_equals),
+    ("serial.groups", r"(?<![\d])\d+(?:-\d+){2,}(?![\d/])", conditions.is_no_formula),
+    ("serial.groups", r"(?<![\d.,-])\d{1,4}-\d{3,7}(?![\d.,-])", conditions.behind(contexts.FILED)),
     ("serial.groups", r"(?<![\d-])\d+-0\d+(?![\d:-])", lambda found, context: ":" not in found.string),
     ("serial.groups", r"(?<![\d.,-])\d{4}(?: \d{4}){2,}(?: \d{1,4})?(?![\d.,]\d|\d)"),
     (
@@ -116,6 +168,7 @@ DIGITS = _rules(
         r"(?:(?P<seconds>\d+(?:\.\d+)?)\s?(?:secs?|s))?(?<=[a-z\d])(?<![\d]\d{3})(?![A-Za-z])",
         conditions.is_duration,
     ),
+    ("serial.mixed", r"(?<![\w.,-])\d+(?!x\d)[a-z]+\d+[a-z][0-9a-z]*(?!\w)"),
     ("duration.minutes", r"(?<![\d.,:/$])(?P<minutes>\d+)m\b(?![/²³])", conditions.is_minutes),
     (
         "duration.clock",
@@ -123,12 +176,21 @@ DIGITS = _rules(
         conditions.is_elapsed,
     ),
     (
+        "range.verse",
+        r"(?<![\w.,:])(?P<chapter>\d{1,3}):(?P<verse>\d{1,3})(?:[-–](?P<last>\d{1,3}))?(?![\d:])",
+        conditions.behind(contexts.SCRIPTURE),
+    ),
+    (
+        "time.clock",
+        rf"(?<![\d.,:/])(?P<hour>1[0-2]|0?[1-9])\.(?P<minutes>[0-5]\d){_HALF}{_ZONE}(?!\w)",
+    ),
+    (
         "time.clock",
         rf"(?<![\d.,:/])(?P<hour>[01]?\d"
         rf"|2[0-4]):(?P<minutes>[0-5]\d)(?::(?P<seconds>[0-5]\d))?{_HALF}?{_ZONE}(?![\d:])",
     ),
     ("time.hour", rf"(?<![\d.,:/])(?P<hour>1[0-2]|0?[1-9]){_HALF}{_ZONE}(?!\w)"),
-    ("serial.network", r"(?<![\w.])(?P<digits>\d+(?:\.\d+){3,})(?!\d)"),
+    ("serial.network", r"(?<![\w.])(?P<digits>\d+(?:\.\d+){3,})(?!\d)(?::\d{2,5}\b)?"),
     ("serial.version", r"(?<![\w.])(?P<version>\d+(?:\.\d+){2})(?!\d)"),
     (
         "serial.version",
@@ -156,8 +218,18 @@ DIGITS = _rules(
         conditions.is_measured_fraction,
     ),
     (
+        "fraction.rare",
+        r"(?<![\w/.,])(?:(?P<whole>\d{1,3})\s)?(?P<above>\d{1,3})/(?P<below>\d{1,4})(?![\w/]|[.,]\d|\s?=)",
+        conditions.is_rare_fraction,
+    ),
+    (
         "fraction.common",
-        r"(?<![\w/.,])(?:(?P<whole>\d{1,3})\s)?(?P<above>\d{1,3})/(?P<below>\d{1,4})(?:rds|ths|nds)?(?![\d/=]|[.,]\d|\s?=)",
+        r"(?<![\w/.,])(?P<whole>(?!))?(?P<above>\d{1,3})/(?P<below>\d{1,4})(?![\d/]|[.,]\d)",
+        conditions.is_proper_in_formula,
+    ),
+    (
+        "fraction.common",
+        r"(?<![\w/.,])(?:(?P<whole>\d{1,3})\s)?(?P<above>\d{1,3})/(?P<below>\d{1,4})(?:rds?|ths?|nds?)?(?![\d/=]|[.,]\d|\s?=)",
     ),
     (
         "date.decade",
@@ -166,6 +238,11 @@ DIGITS = _rules(
     ("date.decade", r"(?<![\w.'’$])(?P<digits>[1-9]0)['’]?s\b", conditions.is_bare_decade),
     ("date.decade", r"(?<=\ds[-–])(?P<digits>[1-9]0)s\b"),
     ("cardinal.plural", r"(?<![\w.'’$])(?P<digits>[1-9]0)['’]s\b"),
+    (
+        "money.comma",
+        rf"(?<![\w.,:/])(?P<whole>\d{{1,3}}),(?P<cents>\d\d)\s?(?P<sign>€|EUR\b){_PER}",
+        conditions.is_money,
+    ),
     (
         "money.behind",
         rf"(?<![\d.,:/]){_NUMBER}(?:\s?{_SCALE})?\s?(?P<sign>{_SIGN}|{_CODE}){_PER}",
@@ -188,7 +265,7 @@ DIGITS = _rules(
     ("date.year", rf"(?<![\w,.])(?!1000){_YEAR}(?![\w%°]|-\d)", conditions.is_year),
     ("cardinal.letters", r"(?<![\w.])(?P<number>401)\(?(?P<letter>[kK])\b\)?"),
     ("cardinal.scaled", rf"(?<![A-Za-z]){_NUMBER}(?P<scale>[kKMBT])\b(?!-)", conditions.is_scale),
-    ("ordinal.number", r"(?P<number>\d{1,3}(?:,\d{3})+|\d+)(?:st|nd|rd|th|ST|ND|RD|TH)\b"),
+    ("ordinal.number", r"(?P<number>\d{1,3}(?:,\d{3})+|\d+)(?:[Ss][Tt]|[Nn][Dd]|[Rr][Dd]|[Tt][Hh])\b"),
     ("range.ratio", r"(?<![\w:])(?P<low>\d+):(?P<high>\d+)(?![\d:])"),
     (
         "serial.model",
@@ -203,7 +280,7 @@ DIGITS = _rules(
     (
         "cardinal.parts",
         r"(?<![\w.,$:-])(?P<digits>\d{3,4})(?![\d.,]\d|[\w%°/:'’-])",
-        conditions.behind(frozenset(["box", "flight"])),
+        conditions.is_flight,
     ),
     ("cardinal.number", r"(?P<number>(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?)"),
 )
@@ -245,9 +322,18 @@ LETTERS = _rules(
     ("serial.version", r"\b(?P<v>[vV])(?P<version>\d+(?:\.\d+)+)(?!\d)"),
     ("serial.groups_behind", r"\b(?P<letters>[A-Z]+)-(?P<year>19\d\d|20\d\d)-(?P<digits>\d+)(?![\d-])"),
     ("roman.number", r"\b(?P<roman>[IVXLCDM]+)(?![\w-])", conditions.is_counted_in_roman),
+    ("roman.number", r"\b(?P<roman>[ivxl]{2,6})(?![\w-])", conditions.is_counted_in_roman),
+    ("roman.year", r"\b(?P<roman>M{1,2}[CDXLIV]{2,})(?![\w-])", conditions.is_year_in_roman),
+    ("roman.range", r"\b(?P<roman>[IVXL]+)[-–](?P<last>[IVXL]+)(?![\w-])", conditions.is_counted_in_roman),
+    ("range.names", rf"\b(?P<first>{_WEEKDAY})\s?[-–]\s?(?P<last>{_WEEKDAY})(?!\w)"),
+    ("range.names", rf"\b(?P<first>{vocabulary.MONTH})\s?[-–]\s?(?P<last>{vocabulary.MONTH})(?!\w)"),
+    ("range.letters", r"\b(?P<first>[A-Z])–(?P<last>[A-Z])\b|\b(?:A-Z|a-z)\b"),
+    ("formula.function", r"\b(?P<name>[fgh])\((?P<of>[xyztn])\)(?!\w)"),
+    ("abbreviation.route", r"\bRte\b\.?(?=\s\d)"),
+    ("serial.war", r"\bWW(?P<number>[12])\b"),
     ("serial.sharp", r"\b(?P<letter>[A-G])#(?!\w)"),
     ("serial.road", r"\b(?P<letters>US|I|SR|CR)-(?P<digits>\d{1,3})\b"),
-    ("serial.road", r"\b(?P<letters>A)(?P<digits>3\d0)\b"),
+    ("serial.road", r"\b(?P<letters>A)(?P<digits>3\d0)(?=neo\b|\b)"),
     ("roman.century", r"\b(?P<roman>[IVXLCDM]+)\b", conditions.is_century),
     ("roman.ordinal", r"\b(?P<roman>[IVXLC]{1,7})\b", conditions.is_reign),
     (
@@ -260,24 +346,28 @@ OTHERS = _rules(
     (
         "telephone.number",
         r"(?<![\w.,$€£])(?:\+\d[\d .()-]{6,20}\d|\(\d{3}\) ?\d{3}[ .-]\d{4}"
-        r"|\(0\d{1,4}\) \d{3,4} \d{3,4})(?!\w|[.,]\d|-\d)",
+        r"|\(0\d{0,4}\)(?: |(?<=\(0\))\d{2,4} )\d{3,4} \d{3,4})(?:\sx(?P<extension>\d{1,5}))?"
+        r"(?!\w|[.,]\d|-\d)",
     ),
     ("roman.sign", r"(?P<roman>[Ⅰ-ⅿ]+)"),
     ("cardinal.sign", r"(?P<number>[①-⑳❶-❿])"),
     ("formula.power", r"(?<=[\w)])\^\(?(?P<power>[-−]?\w{1,9})\)?"),
     ("formula.power", r"(?<=[\w)])(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+)"),
     ("formula.sign", r"(?<=[\w)])\s?(?P<sign>=|\+|÷|×)\s?(?=[\w(√-])"),
+    ("formula.minus", r"(?<=[a-z])\s?[-−–]\s?(?=[\d(])", conditions.is_formula),
     ("formula.minus", r"(?<=[\d)])\s?[-−–]\s?(?=[\d(])", conditions.is_formula),
     ("formula.sign", r"(?<=[\d)])\s?(?P<sign>\*)\s?(?=[\d(])"),
     ("formula.sign", r"(?<=[\d)])(?P<sign>/)(?=[\d(])", conditions.is_formula),
     ("formula.sign", r"(?<=[\d)])\s(?P<sign>/)\s(?=[\d(])"),
+    ("formula.times", r"(?<=\d)\sx\s(?=\d)", conditions.is_formula),
     ("formula.by", r"(?<=[\w\"'])\s(?P<sign>x)\s(?=\d)"),
     ("formula.compare", r"(?P<sign>[<>≤≥≠≈])\s?(?=[\d.])"),
     (
         "range.to",
-        r"(?:(?<=[\d%°])|(?<=[\w])(?<=\d[a-zA-Z])|(?<=\d[ap]m)|(?<=\s[ap]m)"
-        r"|(?<=[ap]\.m\.))\s?[-–—]\s?(?=[$€£¥₹]?\d)",
+        r"(?:(?<=[\d%°])|(?<=[\w])(?<=\d[a-zA-Z])|(?<=[\d\s][apAP][mM])|(?<=\d[snrt][tdh])"
+        rf"|(?<=[ap]\.m\.))\s?[-–—]\s?(?=[$€£¥₹]?\d|{vocabulary.MONTH}\s\d)",
     ),
+    ("range.to", r"(?<=\d)\s?[~～]\s?(?=\d)"),
     ("range.to", r"(?<=\d[€£$%])\s?[-–—]\s?(?=\d)"),
     ("cardinal.minus", r"(?<![\w)])[-−](?=[\d$€£¥₹])"),
     ("cardinal.comma", r"(?<=\d)\s[-–—]+"),
@@ -286,15 +376,19 @@ OTHERS = _rules(
     ("date.decade", r"['’](?P<digits>[1-9]0)s\b"),
     ("date.short_year", r"(?<!\w)['’](?P<digits>\d\d)(?!\w)"),
     ("cardinal.number", r"(?P<number>\.\d+)"),
+    ("electronic.handle", r"(?<!\w)@(?P<host>[A-Za-z_](?:[\w.]*\w)?)(?![\w\u00c0-\uffff])"),
     ("formula.root", r"√\s?(?=[\d(])"),
 )
 AFTER_DIGIT = _rules(
+    ("formula.times", r"(?<=\d)x(?=\d)", conditions.is_formula),
     ("formula.by", r"(?<=\d)x(?=\d)"),
     ("formula.multiple", r"(?<=\d)x\b", lambda found, context: not context.has_equals),
     ("cardinal.per", r"(?<=[a-z])/(?P<per>[A-Za-zµμ]+[²³23]?)(?![\w/])", conditions.is_per),
 )
 _CODES = _rules(
-    # A letter code and its number: "A4", "COVID-19", "BA2490".
+    # A letter code and its number: "A4", "COVID-19", "BA2490", "c325b".
+    ("serial.inner", r"(?<=[A-Za-z])(?<!\dx)(?P<digits>\d{3,})(?=(?!s\b)[A-Za-z])"),
+    ("serial.plural", r"(?<=[A-Z])-(?P<digits>\d{2,3})s\b"),
     ("serial.code", r"(?<=[A-Za-z])(?P<digits>\d+)(?![.,]?\d)"),
     ("serial.code", r"(?<=[A-Z])-(?P<digits>\d+)(?![.,]?\d|s\b)"),
 )

@@ -12,6 +12,8 @@ from firstword.app.text.phrases import Phrase
 # ruff: noqa: RUF001  typographic quotes are meant
 
 _AROUND = re.compile(r"(?P<before>[\"'“‘(\[]*)(?P<core>\S*?)(?P<after>[\"'”’)\],;:!?]*)")
+_NUMBERS = frozenset({"no.", "No.", "nos.", "Nos."})
+_DAY_AND_DASH = re.compile(rf"(?:{'|'.join(vocabulary.WEEKDAYS)}) [-–]\s*$")
 _RUN = re.compile(r"\s+|</?[a-z]+>|<\|[^<>\s]{1,20}\|>|[^\W\d_]+(?:['’][^\W\d_]+)*|.", re.DOTALL)
 
 
@@ -38,9 +40,17 @@ def _long_form(word: str, phrase: Phrase) -> str | None:
     if word == vocabulary.SAINT_OR_STREET:
         return "Saint" if is_saint(phrase) else "Street"
     if word in vocabulary.COUNTED:
-        is_numbered = following[:1].isdigit() or following[:1] == "#" or is_roman(following.rstrip("."))
-        if is_numbered:
+        is_numbered = (
+            following[:1].isdigit()
+            or following[:1] == "#"
+            or is_roman(following.rstrip("."))
+            or following in _NUMBERS
+        )
+        is_limit = word in ("min.", "max.") and following in contexts.LIMITED
+        if is_numbered or is_limit:
             return vocabulary.COUNTED[word]
+    if word in vocabulary.WEEKDAYS and is_weekday(word, phrase):
+        return vocabulary.WEEKDAYS[word]
     if word in contexts.STREETS and phrase.previous[:1].isdigit() and phrase.previous[-1:].isalpha():
         return contexts.STREETS[word]
     if word == "Sr." and following[:1].isupper() and not phrase.previous[:1].isupper():
@@ -51,6 +61,11 @@ def _long_form(word: str, phrase: Phrase) -> str | None:
         return vocabulary.MONTHS[word[:3].lower()]
     if word == "v." and not (phrase.previous[:1].isupper() and following[:1].isupper()):
         return None
+    return _in_tables(word)
+
+
+def _in_tables(word: str) -> str | None:
+    """What an abbreviation stands for, whatever stands beside it."""
     for table in (vocabulary.TITLES, vocabulary.BETWEEN, vocabulary.ABBREVIATIONS, vocabulary.SHORT_FORMS):
         if word in table:
             spoken = table[word]
@@ -62,6 +77,14 @@ def _long_form(word: str, phrase: Phrase) -> str | None:
     if vocabulary.DOTTED.fullmatch(word):
         return " ".join(word.replace(".", " ").upper().split())
     return None
+
+
+def is_weekday(word: str, phrase: Phrase) -> bool:
+    """Whether "Mon" or "Sat" is a day: beside a month or another day, or before a number."""
+    following = phrase.following.strip(vocabulary.EDGES)
+    if vocabulary.MONTH_NAME.fullmatch(following) or _DAY_AND_DASH.search(phrase.before):
+        return True
+    return (following[:1].isdigit() or following in ("-", "–")) and word not in vocabulary.WORDS_TOO
 
 
 def begins_sentence(word: str) -> bool:
@@ -83,6 +106,8 @@ def _tags(context: Context, position: int, end: int) -> Iterator[Tag | str]:
         character = text[position]
         found, rule = None, None
         for rule in _candidates(text, position, character):
+            if rule.needs not in text:
+                continue
             found = rule.pattern.match(text, position, end)
             if found and found.end() > position and (rule.where is None or rule.where(found, context)):
                 break

@@ -27,6 +27,12 @@ MONTH = (
     r"|NOV(?:EMBER)?|DEC(?:EMBER)?)"
 )
 
+WEEKDAYS = {
+    **{"Mon": "Monday", "Tue": "Tuesday", "Tues": "Tuesday", "Wed": "Wednesday", "Thu": "Thursday"},
+    **{"Thur": "Thursday", "Thurs": "Thursday", "Fri": "Friday", "Sat": "Saturday", "Sun": "Sunday"},
+}
+WORDS_TOO = frozenset({"Wed", "Sat", "Sun"})  # of those, the ones that are other words as well
+
 # What a word stands for before a name: its full stop ends no sentence.
 TITLES = {
     "Dr.": "Doctor",
@@ -173,6 +179,11 @@ ABBREVIATIONS = {
     "misc.": "miscellaneous",
     "temp.": "temperature",
     "avg.": "average",
+    "govt.": "government",
+    "mgmt.": "management",
+    "asst.": "assistant",
+    "assoc.": "associate",
+    "appt.": "appointment",
 }
 # Without a full stop.
 SHORT_FORMS = {
@@ -188,6 +199,9 @@ SHORT_FORMS = {
     "Blvd": "Boulevard",
     "Hwy": "Highway",
     "Pkwy": "Parkway",
+    "Rte": "Route",
+    "WWI": "World War one",
+    "WWII": "World War two",
 }
 SAINT_OR_STREET = "St."
 OPERATORS = {
@@ -243,6 +257,10 @@ EDGES = "\"'“”‘’()[],;:!?*_"  # what may stand around a word; full stops
 MONTH_NAME = re.compile(MONTH)
 HALF_OF_DAY = re.compile(r"[AaPp]\.?[Mm]\.?")
 _STOPPED = frozenset({*TITLES, *COUNTED, *BETWEEN, *ABBREVIATIONS, SAINT_OR_STREET})
+
+
+def is_weekday(word: str) -> bool:
+    return word in WEEKDAYS or word in WEEKDAYS.values()
 
 
 def is_abbreviation(word: str) -> bool:

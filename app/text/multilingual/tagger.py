@@ -34,6 +34,7 @@ def _rules(language: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
     sign = f"(?P<sign>{_alternatives(locale.currencies)})"
     months = f"(?P<name>{_alternatives(locale.months)})" if locale.months else r"(?P<name>(?!))"
     of = " de | del " if language == "es" else " "
+    ending = r"(?: г(?:\.|ода\b))?" if language == "ru" else ""
     rows = [
         (
             "telephone.number",
@@ -49,7 +50,7 @@ def _rules(language: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
         (
             "date.named",
             rf"(?<![\d.,/])(?P<day>\d{{1,2}})(?:er|º"
-            rf"|\.)?(?:{of}){months}(?!\w)(?:(?:{of})(?P<year>\d{{4}}))?",
+            rf"|\.)?(?:{of}){months}(?!\w)(?:(?:{of})(?P<year>\d{{4}}))?{ending}",
         ),
         ("time.letter", r"(?<![\d.,])(?P<hour>\d{1,2}) ?h ?(?P<minutes>\d\d)?(?!\w)"),
         (

@@ -104,7 +104,7 @@ class OnnxBackbone:
 class OnnxHarmonicNetworks:
     """Runs both networks, as `firstword.models.harmonic_vocos.streaming.HarmonicNetworks`.
 
-    The network gives its weights up and cannot run any more.
+    The network gives up the weights of its filters; enrolment asks it for F0 still.
     """
 
     def __init__(self, vocos: HarmonicVocos, has_int8: bool, num_threads: int):
@@ -112,7 +112,6 @@ class OnnxHarmonicNetworks:
         self._f0 = OnnxBackbone(vocos.f0_net, False, False, num_threads)
         self._filters = OnnxBackbone(vocos.filters_net, True, has_int8, num_threads)
         self._projection = vocos.f0_projection
-        vocos.f0_net.to("meta")
         vocos.filters_net.to("meta")
 
     def pitch(self, mel: Tensor, context: BatchedConvState, is_start: bool) -> Tensor:

@@ -1,6 +1,7 @@
 """Front and estimator of the flows as graphs: torch's mel, whatever prompt, window and neighbours."""
 
 from copy import deepcopy
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,13 +19,14 @@ from firstword.models.runtimes.onnx.estimator import OnnxEstimator
 from firstword.models.runtimes.onnx.state import StatePrecision
 from firstword.models.token2wav import Token2Wav
 from firstword.models.token2wav_step import StepInput
-from tests.models.networks import random_ids, small_flow, small_hift, small_speaker
+from tests.models.networks import NUM_STEPS, random_ids, small_flow, small_hift, small_speaker
 
 BUILTIN = Path(__file__).parents[3] / "models" / "builtin"
 TOLERANCE = 2e-4
 WINDOW = pytest.mark.parametrize("window_chunks", [None, 0, 2])
 
 
+@cache
 def with_graphs(kind: str = "unet", state: StatePrecision = "float32") -> tuple[Flow, IncrementalFlow]:
     flow = deepcopy(small_flow(kind))
     front = onnx_front(flow, num_threads=1)
@@ -170,7 +172,7 @@ def test_the_builtin_voice_in_8_bits_keeps_its_mel(
 
 def test_it_knows_the_solver_s_times_only() -> None:
     flow, _ = with_graphs()
-    assert len(time_steps(flow.config.cfm.num_steps)) == 10
+    assert len(time_steps(flow.config.cfm.num_steps)) == NUM_STEPS
     assert all(parameter.is_meta for parameter in flow.estimator.parameters())
 
 

@@ -49,8 +49,10 @@ def test_8_bits_are_near_torch_and_no_stream_hears_of_others() -> None:
     torch.testing.assert_close(together[:1], streamed(tool, mels[:1], [20, 40]), atol=1e-6, rtol=0)
 
 
-def test_the_network_gives_its_weights_up() -> None:
-    vocos = deepcopy(small_vocos())
+@torch.inference_mode()
+def test_the_filters_give_their_weights_up_and_enrolment_hears_the_pitch() -> None:
+    vocos, mel = deepcopy(small_vocos()), random_mel(40, 0)[None]
+    expected = vocos.predict_f0(mel)
     OnnxHarmonicNetworks(vocos, has_int8=False, num_threads=1)
     assert all(parameter.is_meta for parameter in vocos.filters_net.parameters())
-    assert all(parameter.is_meta for parameter in vocos.f0_net.parameters())
+    torch.testing.assert_close(vocos.predict_f0(mel), expected)

@@ -333,7 +333,7 @@ async def test_worker_that_fails_is_said_and_goes_on(
                 break
             await asyncio.sleep(0.001)
         failing = {"damaged_speakers": [], "failing_workers": ["batches-0"]}
-        limit = {"max_streams": 0, "max_streams_from": ""}
+        limit = {"max_streams": 0, "max_streams_from": "", "networks": "loaded"}
         assert said == {"ready": True, "reason": ""} | failing | limit
         made = await client.post(PATH, json={"items": [{"text": "Hi."}]})
         assert (await ended(client, made.json()["id"]))["done"] == 1

@@ -20,7 +20,7 @@ from tests.support.triton_clients import tensors
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
-NUM_CALLS = 10_000
+NUM_CALLS = 5_000
 AT_ONCE = 50
 SETTLED_S = 0.5
 
@@ -64,7 +64,7 @@ async def call_all(rpc: Rpc, client: Any, engine: FakeEngine, num_calls: int) ->
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads memory from Linux's /proc")
-async def test_ten_thousand_calls_leave_no_memory_task_or_handle() -> None:
+async def test_five_thousand_calls_leave_no_memory_task_or_handle() -> None:
     engine = FakeEngine(max_streams=AT_ONCE, samples_per_character=10)
     services = make_services(engine)
     async with grpc_serving(services) as rpc, triton_aio.InferenceServerClient(rpc.address) as client:
@@ -79,5 +79,5 @@ async def test_ten_thousand_calls_leave_no_memory_task_or_handle() -> None:
         await until(lambda: len(asyncio.all_tasks()) <= num_tasks and open_handles() <= num_handles)
         gc.collect()
         memory_after = resident_bytes()
-    assert memory_after <= 1.02 * memory, f"{memory} to {memory_after} bytes"
+    assert memory_after <= 1.01 * memory, f"{memory} to {memory_after} bytes"
     assert not np.any(engine.open_streams)

@@ -172,11 +172,13 @@ async function interrupt() {
   const answered = mine.speech.interrupt(Math.round(mine.player.playedMs));
   showControls();
   showTurn();
-  const { spokenText } = await answered;
+  const { spokenText, remainingText } = await answered;
   if (mine !== turn) return;
-  mine.heardChars = spokenText.length;
   mine.player.complete();
-  $("converse-cancel").textContent = formatMs(performance.now() - interruptedAt);
+  if (spokenText || remainingText) {
+    mine.heardChars = spokenText.length;
+    $("converse-cancel").textContent = formatMs(performance.now() - interruptedAt);
+  } // else the server said nothing, and what was heard stays an estimate
   showTurn();
 }
 

@@ -2,7 +2,7 @@
 
 import { encodeWav } from "/assets/client/index.js";
 
-import { formatS, h, icon, save } from "./dom.js";
+import { formatS, h, icon, save, showTrouble } from "./dom.js";
 import { hearSamples } from "./voices.js";
 
 const KEPT_S = 600; // of audio; it is in this tab alone
@@ -22,7 +22,7 @@ export function keep(body, player) {
   const { sampleRate } = player;
   const samples = player.samples();
   const hear = h("button", { type: "button", className: "play", "aria-label": `Play ${body.speaker}, seed ${body.seed}` }, icon("play"));
-  hear.onclick = () => hearSamples(hear, samples, sampleRate);
+  hear.onclick = () => hearSamples(hear, samples, sampleRate).catch((error) => showTrouble(error, { at: list }));
   const about = [`seed ${body.seed}`, body.language, body.speed && `${body.speed}×`, formatS(samples.length / sampleRate)];
   const button = (text, onclick) => h("button", { type: "button", className: "link", onclick }, text);
   const item = h(

@@ -79,7 +79,14 @@ function startTexts() {
   const chip = (label, onclick) => h("button", { type: "button", className: "chip", onclick }, label);
   $("speak-samples").append(...Object.entries(TEXTS).map(([label, value]) => chip(label, () => put(value, 0, text.value.length))));
   $("speak-marks").append(...Object.entries(MARKS).map(([label, mark]) => chip(label, () => put(markOf(mark), text.selectionStart, text.selectionEnd))));
-  const read = async (file) => file && put(await file.text(), 0, text.value.length);
+  const read = async (file) => {
+    if (!file) return;
+    try {
+      put(await file.text(), 0, text.value.length);
+    } catch {
+      showTrouble(`${file.name} cannot be read. Choose a file of plain text that is still where it was.`, { at: text });
+    }
+  };
   $("speak-open").onchange = ({ target }) => {
     read(target.files[0]);
     target.value = "";

@@ -34,7 +34,7 @@ export function start() {
     target.value = "";
   };
   startDropping();
-  $("enrol-play").onclick = () => hearSamples($("enrol-play"), recording.samples, recording.sampleRate);
+  $("enrol-play").onclick = () => attempt("", () => hearSamples($("enrol-play"), recording.samples, recording.sampleRate), $("enrol-drop"));
   $("enrol-form").onsubmit = (event) => {
     event.preventDefault();
     enrol();
@@ -65,7 +65,7 @@ function showList(speakers) {
 
 function itemOf(speaker, isDefault) {
   const { name, kind, quality, damaged } = speaker;
-  const trying = (action) => attempt("", action, $("speakers-list").querySelector(`[data-name="${name}"]`));
+  const trying = (action) => attempt("", action, $("speakers-list").querySelector(`[data-name="${CSS.escape(name)}"]`));
   const badge = (text, type = "") => h("span", { className: `badge ${type}` }, text);
   const about = [speaker.description && wordsFor(speaker), formatS(speaker.duration_s), speaker.language, speaker.transcript && `“${speaker.transcript}”`];
   const button = (text, action, label = `${text} ${name}`) =>

@@ -1,0 +1,67 @@
+"""What becomes of a text in a language that the checkpoint does not speak: a warning, or a refusal."""
+
+from typing import Final
+
+from firstword.app.core.request import EngineInfo
+from firstword.app.errors import InvalidRequest
+from firstword.app.text.language import DEFAULT, NAMES, unspoken_languages
+
+MIN_LETTERS: Final = 2  # a single one, such as a Greek one in a formula, says nothing
+PUBLISHED: Final = {
+    "CosyVoice2-0.5B": ("zh", "en", "ja", "yue", "ko"),
+    "Fun-CosyVoice3-0.5B-2512": ("zh", "en", "ja", "yue", "ko", "de", "es", "fr", "it", "ru"),
+}
+"""Checkpoints that `firstword download` fetches, the smaller one first, and what they speak."""
+
+
+class OtherLanguages:
+    """Judges the languages of one text, segment by segment as it is read.
+
+    Most of a text is judged, not a name or a sentence in it. English is never refused: it is what a text in
+    Latin letters counts as where nothing tells its language.
+    """
+
+    def __init__(self, info: EngineInfo) -> None:
+        self._info = info
+        self._num_letters = 0
+        self._num_unspoken: dict[str, int] = {}  # letters, by language
+
+    def read(self, spoken: str, language: str) -> list[str]:
+        """Return what to warn of in a segment, in ASCII. language: of it as a whole."""
+        info = self._info
+        unspoken = unspoken_languages(spoken, language, info.languages)
+        num_letters = sum(map(str.isalpha, spoken))
+        self._num_letters += num_letters
+        if language in unspoken and language != DEFAULT:
+            self._num_unspoken[language] = self._num_unspoken.get(language, 0) + num_letters
+        only = f"{info.checkpoint:.60} speaks {', '.join(info.languages)} only"
+        return [
+            f"the text seems to have {_named(code)} in it, and {only}; {remedy(code, info)}"
+            for code in unspoken
+        ]
+
+    def check(self) -> None:
+        """Raise InvalidRequest where most of what was read is not spoken, and such a text is refused."""
+        num_unspoken = sum(self._num_unspoken.values())
+        if not self._info.refuses_other_languages or num_unspoken < MIN_LETTERS:
+            return
+        if 2 * num_unspoken > self._num_letters:
+            info, code = self._info, max(self._num_unspoken, key=self._num_unspoken.__getitem__)
+            raise InvalidRequest(
+                f"the text seems to be {_named(code)}, and {info.checkpoint:.60} speaks "
+                f"{', '.join(info.languages)} only; {remedy(code, info)}; to hear it all the same, ask for "
+                f"the language {info.languages[0]}, or set FIRSTWORD_OTHER_LANGUAGES=warn",
+                "text",
+            )
+
+
+def remedy(language: str, info: EngineInfo) -> str:
+    """Say how to have a language spoken, by its code. In ASCII."""
+    name = next((name for name, spoken in PUBLISHED.items() if language in spoken), None)
+    if name is None or name == info.checkpoint:
+        return f"no checkpoint that is known here speaks {NAMES.get(language, language)}"
+    return f"{name} does: firstword download {name}, then FIRSTWORD_CHECKPOINT=models/{name}"
+
+
+def _named(code: str) -> str:
+    return f"{NAMES[code]} ({code})" if code in NAMES else code

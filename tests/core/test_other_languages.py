@@ -1,0 +1,66 @@
+"""Which texts count as being in another language, and what is said of them."""
+
+from dataclasses import replace
+
+import pytest
+
+from firstword.app.commands.published import read_published
+from firstword.app.core.other_languages import PUBLISHED, OtherLanguages, remedy
+from firstword.app.core.request import EngineInfo
+from firstword.app.errors import InvalidRequest
+from firstword.app.text.language import detect_language
+from firstword.models.checkpoint.traits import LANGUAGES
+from tests.support.fake_engine import INFO
+
+REFUSING = replace(INFO, languages=("en",), refuses_other_languages=True)
+
+
+def judge(info: EngineInfo, *segments: str) -> None:
+    languages = OtherLanguages(info)
+    for segment in segments:
+        languages.read(segment, detect_language(segment))
+        languages.check()
+
+
+@pytest.mark.parametrize(
+    ("segments", "language"),
+    [
+        (["你好"], "Chinese (zh)"),
+        (["Guten Morgen, wie geht es Ihnen heute? Der Zug fährt um sieben."], "German (de)"),
+        (["Hello.", "Сегодня хорошая погода."], "Russian (ru)"),
+        (["Привет."], "Russian (ru)"),
+    ],
+)
+def test_most_of_a_text_decides(segments: list[str], language: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        judge(REFUSING, *segments)
+    message = refused.value.message
+    assert message.startswith(f"the text seems to be {language}, and fake-voice speaks en only; ")
+    assert "ask for the language en" in message
+    assert refused.value.param == "text"
+    judge(replace(REFUSING, refuses_other_languages=False), *segments)
+
+
+@pytest.mark.parametrize(
+    "segments",
+    [
+        ["The word 你好 is a greeting."],
+        ["The weather was fine on that day.", "Привет, мир."],
+        ["π", " is about three."],
+        ["Hallo Welt"],
+        ["12:30"],
+    ],
+)
+def test_a_name_or_a_sentence_among_others_does_not(segments: list[str]) -> None:
+    judge(REFUSING, *segments)
+
+
+def test_what_nothing_tells_counts_as_english_which_is_never_refused() -> None:
+    judge(replace(REFUSING, languages=("de",)), "Good morning to you, and to all of your friends.")
+
+
+def test_the_remedy_names_a_checkpoint_that_can_be_downloaded() -> None:
+    assert PUBLISHED.keys() <= read_published().keys()
+    assert list(PUBLISHED.values()) == [LANGUAGES["cosyvoice2"], LANGUAGES["cosyvoice3"]]
+    assert "firstword download CosyVoice2-0.5B, then" in remedy("zh", REFUSING)
+    assert remedy("th", REFUSING) == "no checkpoint that is known here speaks Thai"
