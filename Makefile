@@ -11,6 +11,9 @@ RAY_INSTALLED := $(VENV)/.installed-ray
 TENSORRT_INSTALLED := $(VENV)/.installed-tensorrt
 TRITON_INSTALLED := $(VENV)/triton/.installed
 
+# What is imported is compiled once and kept, or each process would compile what it imports again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: gpu-kit gpu-kit-restore lock pins protos setup setup-serve setup-vllm setup-tensorrt setup-triton setup-ray setup-deploy setup-browser setup-voice serve screenshots dashboards lint check test test-fast test-browser test-cluster bench voice voice-eval clean
 
 setup-serve: $(SERVING)
