@@ -25,7 +25,7 @@ SPARE_UNITS = 8  # that a product's inner size stays a multiple of
 
 
 def fused_estimator(estimator: CausalUNet | DiT, times: Sequence[float]) -> VelocityOver:
-    """times: t of each step of the solver."""
+    """Return the estimator in few kernels; times: t of each step of the solver."""
     weight = next(estimator.parameters())
     t = torch.tensor(times, device=weight.device)
     fused = FusedDiT(estimator, t) if isinstance(estimator, DiT) else FusedUNet(estimator, t)
@@ -40,7 +40,7 @@ class _DiTBlock:
 
 
 class FusedDiT:
-    """CosyVoice 3's. A modulated norm is a norm whose weight and bias are those of the step."""
+    """CosyVoice 3's estimator in few kernels. A modulated norm has the weight and bias of the step."""
 
     def __init__(self, dit: DiT, t: Tensor) -> None:
         self._dit = dit
@@ -119,9 +119,9 @@ class _UNetStage:
 
 
 class FusedUNet:
-    """CosyVoice 2's. A hidden unit that is always `GELU_FIXED` adds the feed-forward's bias with the product.
+    """CosyVoice 2's estimator in few kernels. A residual connection of a feed-forward is one product.
 
-    Its residual connection is so one product that adds to what there is.
+    That product adds the bias too, by a hidden unit that is always `GELU_FIXED`.
     """
 
     def __init__(self, unet: CausalUNet, t: Tensor) -> None:
