@@ -123,10 +123,6 @@ def _is_room(found: Match, phrase: Phrase) -> bool:
     return not found[0].endswith("00") and (not before or before not in contexts.ROOMS_COUNTING)
 
 
-def _is_event(found: Match, phrase: Phrase) -> bool:
-    return _is_date(found, phrase) and "=" not in found.string
-
-
 def _is_no_formula(found: Match, phrase: Phrase) -> bool:
     return "=" not in found.string
 
@@ -176,7 +172,11 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"(?<![\d.,/])(?P<whole>\d{1,3})  ?(?P<above>\d{1,3})/(?P<below>\d{1,3})(?![\d/])",
         None,
     ),
-    ("date.event", r"(?<!\d)(?P<month>\d{1,2})·(?P<day>\d{1,2})(?!\d)", _is_event),
+    (
+        "date.event",
+        r"(?<!\d)(?P<month>\d{1,2})·(?P<day>\d{1,2})(?!\d)",
+        lambda found, phrase: _is_date(found, phrase) and _is_no_formula(found, phrase),
+    ),
     ("ordinal.number", r"\d+(?![\d.])", _is_ordinal),
     (
         "telephone.known",
@@ -259,6 +259,7 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("formula.power", r"(?<=[\w)])\^\(?(?P<power>[-−]?\d+)\)?", None),
     ("formula.raised", r"(?<=[0-9])(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+)", None),
     ("formula.minus", r"(?<=[\d元块个米斤人次天秒])\s?[-–−]\s?(?=\d)", _has_equals),
+    ("formula.times", r"(?<=\d)\s?·\s?(?=\d)", _has_equals),
     ("formula.divided", r"(?<=\d)\s?÷\s?(?=\d)", None),
     ("measure.speed", rf"(?<![\w.]){_AMOUNT}\s?(?:km/h|KM/H)(?![A-Za-z])", None),
     ("measure.amount", rf"(?<![A-Za-z\d.]){_AMOUNT}\s?{_UNIT}", None),
@@ -285,7 +286,7 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "range.to",
-        r"(?<=([元块岁米斤个人次天秒]))\s?[-–—]\s?(?=\d+(?:\.\d+)?[万亿千百]*\1)",
+        r"(?<=([元块岁米斤个人次天秒]))\s?[-–—]\s?(?=\d+(?:\.\d+)?[万亿千百]*(?:\1|$|[,.;!?，。；、！？）)]))",
         _is_no_formula,
     ),
 )
@@ -316,7 +317,7 @@ def _rules() -> tuple[tuple[_Rule, ...], tuple[_Rule, ...], tuple[_Rule, ...]]:
     )
 
 
-_FIRST = re.compile(r"[0-9+A-Z(（$€£¥￥₩₽₹₫฿₿₺₱^⁰¹²³⁴-⁹⁻÷\-–—−~～\s Ⅰ-ⅿ①-⑳❶-❿㈠-㈩]")
+_FIRST = re.compile(r"[0-9+·A-Z(（$€£¥￥₩₽₹₫฿₿₺₱^⁰¹²³⁴-⁹⁻÷\-–—−~～\s Ⅰ-ⅿ①-⑳❶-❿㈠-㈩]")
 
 
 def tag(text: str, phrase: Phrase) -> Iterator[Tag | str]:

@@ -217,10 +217,11 @@ def is_code(found: Match, context: Context) -> bool:
 def is_dialed(found: Match, context: Context) -> bool:
     """A short number that is called, rather than so many of what follows."""
     start, end = found.start(), found.end()
-    if found["digits"] not in contexts.EMERGENCY or _counts(context.ahead(end)):
+    is_call = context.is_ahead(end, frozenset(["call", "calls"]))
+    if found["digits"] not in contexts.EMERGENCY or (_counts(context.ahead(end)) and not is_call):
         return False
     nearest = next((word for word in context.behind(start, 4) if word not in ("number", "is", "at")), "")
-    is_helpline = nearest.lower() in contexts.HELPLINES and not context.ahead(end)
+    is_helpline = nearest.lower() in contexts.HELPLINES and (is_call or not context.ahead(end))
     return is_helpline or context.is_behind(start, contexts.DIALED, 4)
 
 
@@ -231,13 +232,12 @@ def is_filed(found: Match, context: Context) -> bool:
 
 def is_pixels(found: Match, context: Context) -> bool:
     """Of a screen, rather than so many centimeters."""
-    if context.has_equals:
+    start, end = found.start(), found.end()
+    unit = context.ahead(end).strip(vocabulary.EDGES + ".")
+    if context.has_equals or (unit in units.UNITS and unit not in ("in", "px")):
         return False
-    is_screen = found["wide"] in contexts.WIDTHS and found["high"] in contexts.HEIGHTS
-    if is_screen and context.ahead(found.end()) not in units.UNITS:
-        return True
-    is_named = context.is_ahead(found.end(), contexts.SCREENS)
-    return is_named or context.is_behind(found.start(), contexts.SCREENS, 3)
+    is_known = found["wide"] in contexts.WIDTHS and found["high"] in contexts.HEIGHTS
+    return is_known or unit in contexts.SCREENS or context.is_behind(start, contexts.SCREENS, 3)
 
 
 def is_verse(found: Match, context: Context) -> bool:

@@ -96,7 +96,7 @@ DIGITS = _rules(
     ),
     (
         "serial.pixels",
-        r"(?<!\w)(?P<wide>\d{3,4})\s?[x×]\s?(?P<high>\d{3,4})(?!\s?x|[\w,]|\.\d)",
+        r"(?<!\w)(?P<wide>\d{3,4})\s?[x×]\s?(?P<high>\d{3,4})(?!\s?[x×]|\w|[.,]\d)",
         conditions.is_pixels,
     ),
     (
@@ -200,6 +200,7 @@ DIGITS = _rules(
         ),
     ),
     ("measure.feet_and_inches", r"(?P<feet>\d+)['′’] ?(?P<inches>\d+)(?:[\"″”]|'')?(?!\w)"),
+    ("measure.feet_and_inches", r"(?<![\w.,])(?P<feet>\d+)ft\s?(?P<inches>\d+)in(?!\w)"),
     (
         "measure.feet",
         r"(?P<number>\d+)['′’](?!\w)",
