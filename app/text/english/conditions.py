@@ -25,7 +25,7 @@ def is_no_formula(found: Match, context: Context) -> bool:
     return not context.has_equals
 
 
-_AT = frozenset(["at", "from", "until", "till"])  # "after 2000 hours" is so many of them
+_AT = frozenset(["at", "by", "from", "until", "till"])  # "after 2000 hours" is so many of them
 
 
 def is_military(found: Match, context: Context) -> bool:
@@ -244,11 +244,8 @@ def is_verse(found: Match, context: Context) -> bool:
     """Chapter and verse behind the name of a book, rather than a time of day behind somebody's."""
     book = (context.behind(found.start()) or [""])[0]
     is_book = book.istitle() and book.lower() in contexts.SCRIPTURE
-    return (
-        is_book
-        and re.match(r"\s?[ap]\.?m\b", found.string[found.end() :] or f" {context.ahead(found.end())}", re.I)
-        is None
-    )
+    following = f"{found.string[found.end() :]} {context.phrase.following}".lstrip()
+    return is_book and re.match(r"[ap]\.?m\b", following, re.IGNORECASE) is None
 
 
 def is_mixed(found: Match, context: Context) -> bool:

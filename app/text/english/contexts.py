@@ -14,8 +14,8 @@ CODES = _words(
     "agent imei"
 )
 FILED = re.compile(
-    r"(?:\b(?:docket|ref|reference|invoice|ticket)\b[.:]?|\b(?:Case|Claim|File)\b:?|\b(?:case|claim|file):|\b[Nn]o\.)\s*#?$"
-    r"|\b(?:case|claim|file)\s+#$",
+    r"\b(?:(?i:docket|ref|reference|invoice|ticket)\b[.:]?|(?:Case|Claim|File)\b:?|(?:case|claim|file)(?::|\s+#)"
+    r"|(?i:no)\.)\s*#?$",
     re.ASCII,
 )
 """Before two numbers of a file. "In that case" and "please file" are followed by so many."""

@@ -149,7 +149,7 @@ DIGITS = _rules(
         r"(?<![\d.,])(?P<number>[1-9]\d{0,2}(?: \d{3}){2,}|[1-9]\d{0,2} \d00)(?![\d.,]\d|\d| \d)",
     ),
     ("digits.code", r"(?<![\d.,$-])(?P<digits>\d{3,12})(?![\d.,]\d|\d|\w|%|/)", conditions.is_code),
-    ("digits.code", r"(?<![\d.,$-])(?P<digits>\d{3}|0)(?![\d.,]\d|\d|\w|%|/|:)", conditions.is_dialed),
+    ("digits.code", r"(?<![\d.,$-])(?P<digits>\d{3})(?![\d.,]\d|\d|\w|%|/|:)", conditions.is_dialed),
     (
         "date.day_first",
         rf"(?<![\d.,:/]){_DAY}{_LAST_DAY}\s+(?:of\s+)?{_MONTH}(?!\w)(?:,?\s+{_YEAR})?",
