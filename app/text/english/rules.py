@@ -141,7 +141,7 @@ DIGITS = _rules(
     ),
     ("serial.year", r"(?<![\d-])(?P<year>19\d\d|20\d\d)-(?P<digits>0\d+)(?![\d-])"),
     ("serial.groups", r"(?<![\d])\d+(?:-\d+){2,}(?![\d/])", conditions.is_no_formula),
-    ("serial.groups", r"(?<![\d.,-])\d{1,4}-\d{3,7}(?![\d.,-])", conditions.is_filed),
+    ("serial.groups", r"(?<![\d.,-])\d{1,4}-\d{3,7}(?![\d-]|[.,]\d)", conditions.is_filed),
     ("serial.groups", r"(?<![\d-])\d+-0\d+(?![\d:-])", lambda found, context: ":" not in found.string),
     ("serial.groups", r"(?<![\d.,-])\d{4}(?: \d{4}){2,}(?: \d{1,4})?(?![\d.,]\d|\d)"),
     (
