@@ -149,7 +149,6 @@ class SpeechEngine:
                     parts.append(ReadPart(speaker=speaker.name))
                 case Rate():
                     parts.append(ReadPart(rate=item.rate))
-        languages.check()
         return TextReport(tuple(parts), tuple(warnings))
 
     async def warm_up(self, capacity: Capacity | None = None) -> None:
