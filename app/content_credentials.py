@@ -104,7 +104,7 @@ class SelfMadeSigner:
         self._signer, self._renews_at = _self_made(directory)
 
     def sign(self, content: bytes, format: FileFormat) -> bytes:
-        """As `Signer.sign` does."""
+        """Sign as `Signer.sign` does, with a certificate that is made anew where the old one ends soon."""
         with self._lock:
             if datetime.now(UTC) >= self._renews_at:
                 try:
@@ -122,10 +122,13 @@ def _self_made(directory: Path) -> tuple[Signer, datetime]:
     authority_path, authority_key_path, certificate_path, key_path = paths
     with FileLock(directory / "lock"):  # another process may be about to make them too
         if _end_of(authority_path, authority_key_path) - datetime.now(UTC) < _LIFE:
+            certificate_path.unlink(
+                missing_ok=True
+            )  # first: none of the old authority's outlives a kill here
             certificate, key = _issued("Firstword self-made authority", None)
+            authority_path.unlink(missing_ok=True)  # nor does its certificate stand beside the new key
             _write(authority_key_path, key)
             _write(authority_path, certificate)
-            certificate_path.unlink(missing_ok=True)
         if _end_of(certificate_path, key_path) - datetime.now(UTC) <= _RENEWED:
             authority = authority_path.read_bytes(), authority_key_path.read_bytes()
             certificate, key = _issued("Firstword server", authority)

@@ -21,6 +21,7 @@ from firstword.app.clients import ANYBODY
 from firstword.app.core.interface import Audio, Engine
 from firstword.app.core.request import Delivery, SynthesisRequest, VoiceChoice
 from firstword.app.engine.startup import StartOptions, running_engine
+from firstword.app.errors import TtsError
 from firstword.app.options import BackendChoice, InvalidOptions
 from firstword.app.settings import InvalidSettings, Settings, load_settings
 from firstword.app.telemetry.metrics import Metrics
@@ -64,7 +65,10 @@ class Spoken:
 async def speak_all(
     engine: Engine, backend: str, items: Sequence[Item], at_once: int, is_streamed: bool
 ) -> Spoken:
-    """Speak every item, so many at a time; whoever has ended makes room for the next."""
+    """Speak every item, so many at a time; whoever has ended makes room for the next.
+
+    Raises the first failure of the engine, and ValueError where nothing was spoken.
+    """
     waiting, firsts_s, audio_s = iter(items), list[float](), 0.0
     delivery = Delivery(is_played=is_streamed, cache=False)
 
@@ -92,17 +96,27 @@ async def speak_all(
                 audio_s += samples / stream.sample_rate_hz
 
     began_s = time.perf_counter()
-    async with asyncio.TaskGroup() as tasks:
-        for _ in range(at_once):
-            tasks.create_task(speak_on())
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(at_once):
+                tasks.create_task(speak_on())
+    except ExceptionGroup as failures:  # the first of them ended the others
+        raise failures.exceptions[0] from None
     seconds = time.perf_counter() - began_s
+    if not audio_s:
+        raise ValueError(
+            f"{len(items)} texts, from {items[0].name!r} on, gave no audio; give some with words"
+        )
     return Spoken(backend, at_once, is_streamed, seconds, audio_s, sum(firsts_s) / len(firsts_s))
 
 
 async def measure(
     settings: Settings, backends: Sequence[BackendChoice], sizes: Sequence[int], items: Sequence[Item]
 ) -> list[Spoken]:
-    """Raises InvalidOptions, BackendError and CheckpointError."""
+    """Speak all items in each back end, once per size, whole and streamed, after a warm-up.
+
+    Raises InvalidOptions, BackendError, CheckpointError, and what `speak_all` does.
+    """
     found: list[Spoken] = []
     for backend in backends:
         networks = replace(settings.networks, backend=backend)
@@ -171,7 +185,7 @@ def main(words: Sequence[str]) -> int:
             networks = replace(settings.networks, checkpoint=directory)
             settings = settings.model_copy(update={"networks": networks})
             found = asyncio.run(measure(settings, given.backends, given.batches, items))
-    except (InvalidSettings, InvalidOptions, BackendError, CheckpointError, ValueError) as error:
+    except (InvalidSettings, InvalidOptions, BackendError, CheckpointError, TtsError, ValueError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
     for table in (offline_table(found), streaming_table(found)):

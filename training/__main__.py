@@ -9,9 +9,6 @@ from training.settings import DEFAULT, read_settings
 STAGES = {  # and their modules
     "corpus": "corpus",
     "features": "features",
-    "vocoder": "vocoder",
-    "vocoder_adversarial": "vocoder_adversarial",
-    "vocoder_f0": "vocoder_f0",
     "harmonic_vocos": "harmonic_vocos",
     "speech_tokenizer": "speech_tokenizer",
     "speaker_encoder": "speaker_encoder",

@@ -2,13 +2,7 @@
 
 import json
 
-from firstword.models.config import (
-    HarmonicVocosConfig,
-    Qwen2Config,
-    Qwen2LMConfig,
-    UNetFlowConfig,
-    VocoderConfig,
-)
+from firstword.models.config import HarmonicVocosConfig, Qwen2Config, Qwen2LMConfig, UNetFlowConfig
 
 _YAML = """# Firstword's built-in voice, a small checkpoint of the architecture of CosyVoice 2: MODEL_CARD.md.
 sample_rate: 24000
@@ -90,7 +84,19 @@ flow: !new:cosyvoice.flow.flow.CausalMaskedDiffWithXvec
             static_chunk_size: !ref <chunk_size> * <token_mel_ratio>
             num_decoding_left_chunks: !ref <num_decoding_left_chunks>
 
-hift: {vocoder}
+hift: !new:firstword.models.harmonic_vocos.HarmonicVocos
+    in_channels: 80
+    sampling_rate: !ref <sample_rate>
+    channels: {vocoder_channels}
+    hidden_channels: {vocoder_hidden}
+    num_layers: {vocoder_layers}
+    f0_channels: {f0_channels}
+    f0_layers: {f0_layers}
+    look_right: {look_right}
+    istft_params:
+        n_fft: {istft_n_fft}
+        hop_len: {istft_hop}
+    audio_limit: {audio_limit}
 
 feat_extractor: !name:matcha.utils.audio.mel_spectrogram
     n_fft: 1920
@@ -103,48 +109,8 @@ feat_extractor: !name:matcha.utils.audio.mel_spectrogram
     center: False
 """
 
-_HIFT = """\
-!new:cosyvoice.hifigan.generator.HiFTGenerator
-    in_channels: 80
-    base_channels: {hift_channels}
-    nb_harmonics: {harmonics}
-    sampling_rate: !ref <sample_rate>
-    nsf_alpha: {sine_amplitude}
-    nsf_sigma: {noise_amplitude}
-    nsf_voiced_threshold: {voiced_threshold}
-    upsample_rates: {upsample_rates}
-    upsample_kernel_sizes: {upsample_kernels}
-    istft_params:
-        n_fft: {istft_n_fft}
-        hop_len: {istft_hop}
-    resblock_kernel_sizes: {resblock_kernels}
-    resblock_dilation_sizes: {resblock_dilations}
-    source_resblock_kernel_sizes: {source_kernels}
-    source_resblock_dilation_sizes: {source_dilations}
-    lrelu_slope: {leaky_relu_slope}
-    audio_limit: {audio_limit}
-    f0_predictor: !new:cosyvoice.hifigan.f0_predictor.ConvRNNF0Predictor
-        num_class: 1
-        in_channels: 80
-        cond_channels: {f0_channels}"""
 
-_HARMONIC_VOCOS = """\
-!new:firstword.models.harmonic_vocos.HarmonicVocos
-    in_channels: 80
-    sampling_rate: !ref <sample_rate>
-    channels: {channels}
-    hidden_channels: {hidden_channels}
-    num_layers: {num_layers}
-    f0_channels: {f0_channels}
-    f0_layers: {f0_layers}
-    look_right: {look_right}
-    istft_params:
-        n_fft: {n_fft}
-        hop_len: {hop}
-    audio_limit: {audio_limit}"""
-
-
-def voice_yaml(lm: Qwen2LMConfig, flow: UNetFlowConfig, vocoder: VocoderConfig) -> str:
+def voice_yaml(lm: Qwen2LMConfig, flow: UNetFlowConfig, vocoder: HarmonicVocosConfig) -> str:
     """What `firstword.models.checkpoint.config_parser` reads back as these three configurations."""
     encoder, unet = flow.encoder, flow.estimator
     return _YAML.format(
@@ -168,40 +134,15 @@ def voice_yaml(lm: Qwen2LMConfig, flow: UNetFlowConfig, vocoder: VocoderConfig) 
         unet_blocks=unet.num_blocks,
         unet_mid_blocks=unet.num_mid_blocks,
         unet_heads=unet.num_heads,
-        vocoder=_vocoder_yaml(vocoder),
-    )
-
-
-def _vocoder_yaml(vocoder: VocoderConfig) -> str:
-    if isinstance(vocoder, HarmonicVocosConfig):
-        return _HARMONIC_VOCOS.format(
-            channels=vocoder.channels,
-            hidden_channels=vocoder.hidden_channels,
-            num_layers=vocoder.num_layers,
-            f0_channels=vocoder.f0_channels,
-            f0_layers=vocoder.f0_layers,
-            look_right=vocoder.lookahead_frames,
-            n_fft=vocoder.n_fft,
-            hop=vocoder.hop_samples,
-            audio_limit=vocoder.audio_limit,
-        )
-    return _HIFT.format(
-        hift_channels=vocoder.base_channels,
-        harmonics=vocoder.num_harmonics,
-        sine_amplitude=vocoder.sine_amplitude,
-        noise_amplitude=vocoder.noise_amplitude,
-        voiced_threshold=int(vocoder.voiced_threshold_hz),
-        upsample_rates=list(vocoder.upsample_rates),
-        upsample_kernels=list(vocoder.upsample_kernel_sizes),
-        istft_n_fft=vocoder.istft_n_fft,
-        istft_hop=vocoder.istft_hop_samples,
-        resblock_kernels=list(vocoder.resblock_kernel_sizes),
-        resblock_dilations=[list(sizes) for sizes in vocoder.resblock_dilation_sizes],
-        source_kernels=list(vocoder.source_resblock_kernel_sizes),
-        source_dilations=[list(sizes) for sizes in vocoder.source_resblock_dilation_sizes],
-        leaky_relu_slope=vocoder.leaky_relu_slope,
-        audio_limit=vocoder.audio_limit,
+        vocoder_channels=vocoder.channels,
+        vocoder_hidden=vocoder.hidden_channels,
+        vocoder_layers=vocoder.num_layers,
         f0_channels=vocoder.f0_channels,
+        f0_layers=vocoder.f0_layers,
+        look_right=vocoder.lookahead_frames,
+        istft_n_fft=vocoder.n_fft,
+        istft_hop=vocoder.hop_samples,
+        audio_limit=vocoder.audio_limit,
     )
 
 

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from firstword.models.checkpoint.names import HIFT, QWEN2_LM, UNET_FLOW
+from firstword.models.checkpoint.names import QWEN2_LM, UNET_FLOW
 from firstword.models.checkpoint.open import QWEN2_CONFIG_FILE, open_checkpoint
 from firstword.models.checkpoint.speaker_table import write_speaker_table
 from firstword.models.checkpoint.traits import Traits, write_traits
@@ -22,7 +22,6 @@ from firstword.models.config import (
     TRAITS_FILE,
     Family,
 )
-from firstword.models.hift.hift import HiFT
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.tokenizer import PRONUNCIATION_FOLDER, QWEN2_FOLDER
 from firstword.models.tokenizer.accents import accent_file
@@ -32,7 +31,7 @@ from training import accents, flow, language_model, speaker_encoder, speech_toke
 from training.checkpoint_yaml import qwen2_json, voice_yaml
 from training.corpus import trim
 from training.flow_enrolment import load_flow
-from training.harmonic_vocos import load_exported
+from training.harmonic_vocos import load_vocoder
 from training.networks.flow import folded
 from training.networks.speech_tokenizer import TokenEncoder
 from training.onnx_export import export_onnx
@@ -90,7 +89,7 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
     """
     lm = load_language_model(settings)
     acoustic = load_flow(settings)
-    exported = load_exported(settings)
+    exported = load_vocoder(settings)
     directory.mkdir(parents=True, exist_ok=True)
     (directory / QWEN2_FOLDER).mkdir(exist_ok=True)
     yaml = voice_yaml(lm.config, flow.config(settings), exported.config)
@@ -118,7 +117,7 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
     for name, network, table, dtype in (
         ("llm", lm, QWEN2_LM, torch.float16),
         ("flow", folded(acoustic), UNET_FLOW, torch.float16),
-        ("hift", exported, HIFT if isinstance(exported, HiFT) else (), torch.float32),
+        ("hift", exported, (), torch.float16),
     ):
         save_file(published_tensors(network, table, dtype), directory / f"{name}.safetensors")
     for stage, write in (

@@ -19,7 +19,6 @@ from training.teachers.spoken import STEP_RATE_HZ, Spoken
 
 MEL = MelConfig(sample_rate_hz=SAMPLE_RATE_HZ, n_fft=1920, hop_samples=480, win_samples=1920)
 WHISPER_FRAMES_PER_TOKEN = WHISPER_FRAME_RATE_HZ // TOKEN_RATE_HZ  # 4
-STEPS_PER_FRAME = STEP_RATE_HZ // FRAME_RATE_HZ  # 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,8 @@ from firstword.models.harmonic_vocos.network import (
     pitch_of,
     pulses,
 )
-from firstword.models.hift.hift import HiFT
 from firstword.models.layers import FullContext
-from training import corpus, trainer, vocoder_f0
+from training import corpus, trainer
 from training.harmonic_vocos_data import (
     Crops,
     Recording,
@@ -39,14 +38,14 @@ from training.harmonic_vocos_data import (
 from training.harmonic_vocos_hints import Hints, fit, hint_error, through_blocks
 from training.phase import AlignedLoss
 from training.settings import Settings
+from training.spectral_loss import SpectralLoss
 from training.teachers.spoken import TeacherError
-from training.vocoder import SpectralLoss
 
 STAGE = "harmonic_vocos"
 _WARM_FRAMES = 8  # at each end of a crop, which see less than a stream does
 # shares of the training: until then each block learns by itself; from then on the other voices are learned
 _FORCED, _ALL_VOICES = 0.15, 0.5
-_HINT_WEIGHT, _LATE_HINT_WEIGHT = 1.0, 0.2  # the second beside other voices
+_HINT_WEIGHT = 1.0
 _TOLD_WEIGHT = 2.5  # of what is told, beside other voices, whose losses are larger
 _FRAMES_APART = 3  # of those whose spectra are compared: neighbours share most of their samples
 _FIT_TEXTS = 24
@@ -90,7 +89,7 @@ def run(settings: Settings) -> None:
     def losses_of(done: float) -> trainer.Losses:
         with_others = done >= _ALL_VOICES and bool(others)
         rows = plan.told_rows if with_others else plan.train.batch
-        hint_weight = _LATE_HINT_WEIGHT if with_others else _HINT_WEIGHT
+        hint_weight = 0.0 if with_others else _HINT_WEIGHT
         told_crops = crops_of(model.config, told, plan.told_frames, dice.numpy, rows)
         is_forced = done < _FORCED
         found = losses.of_spectra(model, trainer.on_device(told_crops), dice, is_forced, hint_weight)
@@ -104,13 +103,8 @@ def run(settings: Settings) -> None:
     trainer.train(settings, plan.train, model, dice, losses_of)
 
 
-def load_exported(settings: Settings) -> HarmonicVocos | HiFT:
-    """Return the vocoder that the settings export, as its stages left it.
-
-    Raises FileNotFoundError naming one that never ran.
-    """
-    if settings.exported_vocoder == "hift":
-        return vocoder_f0.load_vocoder(settings)
+def load_vocoder(settings: Settings) -> HarmonicVocos:
+    """Return the vocoder with the stage's averaged weights. Raises FileNotFoundError where it never ran."""
     model = build(settings)
     trainer.load_average(settings, STAGE, model)
     return model
@@ -202,7 +196,10 @@ class Losses:
         x = net.enter(crops.mel, FullContext(), True, model.condition(pitch_of(crops.pitch_hz)))
         x, hinted = through_blocks(net, x, hints, is_forced)
         made = net.leave(x[:, :, compared]).float().unflatten(-1, (NUM_PARTS, -1))
-        hint = hint_error(hinted[..., _WARM_FRAMES:], hints[..., _WARM_FRAMES:], self._hints, is_forced)
+        hint = x.new_zeros(())
+        if hint_weight:
+            warm = slice(_WARM_FRAMES, None)
+            hint = hint_error(hinted[..., warm], hints[..., warm], self._hints, is_forced)
         source = self._pulses(crops)[:, compared].abs().clamp(min=1e-4).log()
         a, b, c, d, e = made.unbind(2)
         wanted_a, turns, wanted_c, wanted_d, wanted_e = crops.spectra[:, compared].unbind(2)

@@ -1,8 +1,7 @@
-"""Lets the vocoder be trained on complex spectra: its source is driven with the teacher's own phase.
+"""The distance of complex spectra, for a vocoder whose pulses are driven with the teacher's own phase.
 
 The published losses compare magnitudes, because nobody knows the phase of a recording's harmonics. The
-teachers' graphs tell it. With the source in step with the teacher the spectra of both can be compared as
-they are; in service the phase begins anywhere, as always.
+teachers' graphs tell it; in service the phase begins anywhere, as always.
 """
 
 import torch
@@ -10,26 +9,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from firstword.models.config import SAMPLE_RATE_HZ, SAMPLES_PER_FRAME
-from firstword.models.hift.hift import HarmonicSource, LinearPhase
 from training import trainer
-from training.teachers.spoken import STEP_SAMPLES
 
 _RESOLUTIONS = ((2048, 480), (1024, 240), (512, 120))  # n_fft, hop
 _POWER = 0.4  # magnitudes are compressed, so that weak harmonics count
 _ENOUGH_VOICED = 0.95  # of a window
 _FLOOR = 1e-5  # of a bin's power
-
-
-def aligned_source(source: HarmonicSource, f0: Tensor, cycles: Tensor, noise: Tensor) -> Tensor:
-    """As the source makes it from F0, but with a phase that is given.
-
-    f0 (B, T) Hz, 0 where unvoiced; cycles (B, 8 T + 1): of the fundamental at the start of each step and at
-    the end, float64; noise (B, 480 T) -> (B, 480 T).
-    """
-    tones = torch.arange(1, source.num_tones + 1, device=cycles.device)
-    starts = cycles[:, :-1, None] * tones
-    slopes = (cycles[:, 1:] - cycles[:, :-1])[..., None] * tones / STEP_SAMPLES
-    return source.mix(LinearPhase(starts, slopes, STEP_SAMPLES), f0, noise)
 
 
 class AlignedLoss:

@@ -150,20 +150,6 @@ class SpeakerEmbeddingsSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class VocoderSettings:
-    shards: int  # of each voice
-    aligned_weight: float  # of the complex spectra, where the teacher's phase is known
-    aligned_hz: float  # up to which they are compared
-    crop_frames: int
-    channels: int
-    kernels: tuple[int, ...]
-    f0_channels: int
-    harmonics: int  # overtones in the source, beside the fundamental
-    is_half: bool
-    train: TrainSettings
-
-
-@dataclass(frozen=True, slots=True)
 class HarmonicVocosSettings:
     shards: int  # of each voice
     channels: int
@@ -174,25 +160,6 @@ class HarmonicVocosSettings:
     told_rows: int  # of a batch, once other voices are in it
     crop_frames: int  # of the others
     altered_every: int  # the others' recordings of which one comes a second time, altered
-    train: TrainSettings
-
-
-@dataclass(frozen=True, slots=True)
-class AdversarialSettings:
-    """Of the vocoder's second training, against discriminators."""
-
-    channels: int  # of the discriminators' first layers
-    fooled_weight: float  # of what the discriminators say
-    matched_weight: float  # of the distance between their features
-    discriminator_rate: float  # times the vocoder's
-    train: TrainSettings
-
-
-@dataclass(frozen=True, slots=True)
-class F0Settings:
-    """Of the F0 predictor's own training, after the vocoder's."""
-
-    crop_frames: int
     train: TrainSettings
 
 
@@ -210,16 +177,12 @@ class Settings:
     seed: int
     processes: int
     voices: tuple[VoiceSettings, ...]
-    exported_vocoder: Literal["hift", "harmonic_vocos"]
     unseen: tuple[str, ...]  # teachers that nothing is trained with: registered speakers are judged by them
     corpus: CorpusSettings
     speech_tokenizer: SpeechTokenizerSettings
     pronunciation: PronunciationSettings
     language_model: LanguageModelSettings
     accents: AccentSettings
-    vocoder: VocoderSettings
-    vocoder_adversarial: AdversarialSettings
-    vocoder_f0: F0Settings
     harmonic_vocos: HarmonicVocosSettings
     speaker_encoder: SpeakerEncoderSettings
     flow: FlowSettings

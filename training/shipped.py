@@ -17,7 +17,7 @@ from firstword.models.config import SPEAKER_ENCODER_FILE, SPEECH_TOKENIZER_FILES
 from firstword.models.flow.flow import Flow
 from firstword.models.frontend.features import kaldi_fbank, without_mean
 from firstword.models.frontend.prompt_reader import SpeakerEncoder, SpeechTokenizer
-from firstword.models.hift.hift import HiFT
+from firstword.models.harmonic_vocos.network import HarmonicVocos
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.tokenizer import PRONUNCIATION_FOLDER, QWEN2_FOLDER
 from training import (
@@ -27,7 +27,6 @@ from training import (
     language_model,
     speaker_encoder,
     speech_tokenizer,
-    vocoder,
 )
 from training.networks.flow import unfolded
 from training.networks.speech_tokenizer import NUM_CODES
@@ -68,16 +67,17 @@ def take(settings: Settings, directory: Path) -> None:
     reader.lm.load_state_dict(state)
     painter = Flow(flow.config(settings))
     painter.load_state_dict(acoustic.state_dict())
-    is_hift = isinstance(exported, HiFT)
-    speaker: nn.Module = vocoder.build(settings) if is_hift else harmonic_vocos.build(settings)
-    speaker.load_state_dict(exported.state_dict())
+    if not isinstance(exported, HarmonicVocos):
+        raise RuntimeError(
+            f"{directory} has the vocoder HiFT; expected Harmonic Vocos, as the recipe makes it"
+        )
     heard = speech_tokenizer.build(settings)
     read_weights(directory / SPEECH_TOKENIZER_FILES["cosyvoice2"], heard.encoder, "encoder")
     networks: dict[str, nn.Module] = {
         speech_tokenizer.STAGE: heard,
         language_model.STAGE: reader,
         flow.STAGE: unfolded(painter),
-        vocoder.STAGE if is_hift else harmonic_vocos.STAGE: speaker,
+        harmonic_vocos.STAGE: exported,
     }
     if settings.spoken_accents and is_accented:
         num_rows = len(accents.counterparts(settings))

@@ -21,7 +21,7 @@ from training import corpus, flow, speaker_encoder, speech_tokenizer
 from training.export import PROMPT_TEXT
 from training.features import MEL
 from training.flow_enrolment import load_flow
-from training.harmonic_vocos import load_exported
+from training.harmonic_vocos import load_vocoder
 from training.networks.flow import folded
 from training.offline import vocode
 from training.report import show
@@ -57,7 +57,7 @@ class Chain:
         self.teacher = open_teacher(voice.teacher)
         self._mel_of, self._whisper_of = MelExtractor(MEL), WhisperMelExtractor()
         self._place = settings.names.index(voice.name)
-        self._vocoder = load_exported(settings).float()
+        self._vocoder = load_vocoder(settings).float()
         self._tokenizer = speech_tokenizer.build(settings)
         self._voices = speaker_encoder.build(settings)
         self.stages: dict[str, Stage] = {"teacher": lambda spoken, _: spoken.waveform, "copy": self.copy}

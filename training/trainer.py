@@ -80,20 +80,18 @@ def train(
     dice: Dice,
     losses_of: Callable[[float], Losses],
     after: Callable[[int], dict[str, float]] | None = None,
-    faster: tuple[str, float] | None = None,
 ) -> None:
     """Trains `model` for plan.steps, going on from <folder>/<stage>.pt if it is there; ends with the average.
 
     losses_of: takes the share of the training that is done, draws a batch with `dice`. after: takes the
-    step, called at each save with the averaged weights in place; what it returns is logged. faster: a part of
-    the model, trained by AdamW at so many times the rate.
+    step, called at each save with the averaged weights in place; what it returns is logged.
     """
     torch.set_num_threads(plan.threads)
     path = settings.path / f"{dice.stage}.pt"
     if device().type != "cpu":
         model.to(device())
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimizers = _optimizers(model, plan, faster)
+    optimizers = _optimizers(model, plan)
     average = _Average(model)
     done = 0
     if path.exists():
@@ -112,7 +110,7 @@ def train(
         for step in range(done, plan.steps):
             rate = plan.rate * schedule(step, plan)
             for group in chain.from_iterable(optimizer.param_groups for optimizer in optimizers):
-                group["lr"] = rate * group.get("times", 1.0)
+                group["lr"] = rate
             model.train()
             with autocast(device().type, plan.bf16):
                 losses = losses_of(step / plan.steps)
@@ -190,15 +188,8 @@ class _Average:
             model.load_state_dict(kept)
 
 
-def _optimizers(
-    model: nn.Module, plan: TrainSettings, faster: tuple[str, float] | None = None
-) -> list[torch.optim.Optimizer]:
+def _optimizers(model: nn.Module, plan: TrainSettings) -> list[torch.optim.Optimizer]:
     named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
-    fast: list[nn.Parameter] = []
-    if faster is not None:
-        fast = [parameter for name, parameter in named if name.startswith(f"{faster[0]}.")]
-        assert fast, f"the model has no part {faster[0]!r}"
-        named = [(name, parameter) for name, parameter in named if not name.startswith(f"{faster[0]}.")]
     matrices = {name: parameter for name, parameter in named if parameter.ndim > 1}
     inner = {
         name: matrix
@@ -212,8 +203,6 @@ def _optimizers(
         },
         {"params": [parameter for _, parameter in named if parameter.ndim <= 1], "weight_decay": 0.0},
     ]
-    if faster is not None:
-        groups.append({"params": fast, "weight_decay": plan.weight_decay, "times": faster[1]})
     betas = (plan.beta1, plan.beta2)
     optimizers: list[torch.optim.Optimizer] = [torch.optim.AdamW(groups, plan.rate, betas=betas, fused=True)]
     if inner:

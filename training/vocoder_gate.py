@@ -1,9 +1,9 @@
-"""`python -m training.vocoder_gate FOLDER`: whether recordings of people lose nothing by Harmonic Vocos.
+"""`python -m training.vocoder_gate FOLDER`: what recordings of people lose by a trained vocoder.
 
 FOLDER holds recordings that no stage heard, NAME.wav or NAME.flac, each beside what is said in it, NAME.txt.
-Their mels are spoken again by HiFT and by Harmonic Vocos, and judged by Whisper tiny.en and P.808. The gate
-holds with 200 words and more, where the word error rate is at most MAX_WORSE above HiFT's and P.808 not below
-it; until then registered speakers keep HiFT.
+Their mels are spoken again by the vocoder of a checkpoint and by the stage as it is, and judged by Whisper
+tiny.en and P.808. The gate holds with 200 words and more, where the word error rate is at most MAX_WORSE
+above the checkpoint's and P.808 not below it; until then the checkpoint keeps its vocoder.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.frontend.features import MelExtractor
 from firstword.models.harmonic_vocos.network import HarmonicVocos
 from firstword.models.hift.hift import HiFT
-from training import harmonic_vocos, trainer
+from training import harmonic_vocos
 from training.features import MEL
 from training.offline import vocode
 from training.report import show
@@ -83,12 +83,12 @@ def judged(name: str, spoken: list[Samples], recordings: list[Recording]) -> Res
     return Result(name, errors, words, tuple(scores))
 
 
-def holds(hift: Result, vocos: Result) -> bool:
+def holds(shipped: Result, trained: Result) -> bool:
     """Raises ValueError for too few words to tell."""
-    if vocos.words < MIN_WORDS:
-        raise ValueError(f"the recordings have {vocos.words} words; expected at least {MIN_WORDS}")
-    worse = vocos.word_error_rate - hift.word_error_rate
-    return worse <= MAX_WORSE and float(np.mean(vocos.p808)) >= float(np.mean(hift.p808))
+    if trained.words < MIN_WORDS:
+        raise ValueError(f"the recordings have {trained.words} words; expected at least {MIN_WORDS}")
+    worse = trained.word_error_rate - shipped.word_error_rate
+    return worse <= MAX_WORSE and float(np.mean(trained.p808)) >= float(np.mean(shipped.p808))
 
 
 def table(results: list[Result]) -> Iterator[str]:
@@ -104,10 +104,9 @@ def table(results: list[Result]) -> Iterator[str]:
 
 
 def vocoders(settings: Settings, checkpoint: Path) -> dict[str, HiFT | HarmonicVocos]:
-    """HiFT of a checkpoint, and Harmonic Vocos as its stage is now."""
-    model = harmonic_vocos.build(settings)
-    trainer.load_average(settings, harmonic_vocos.STAGE, model)
-    return {"HiFT": open_checkpoint(checkpoint).load_hift(), "Harmonic Vocos": model}
+    """Return the vocoder of a checkpoint, and that of the stage as it is now."""
+    model = harmonic_vocos.load_vocoder(settings)
+    return {"the checkpoint's": open_checkpoint(checkpoint).load_vocoder(), "in training": model}
 
 
 def main() -> None:
@@ -116,7 +115,7 @@ def main() -> None:
     )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--settings", type=Path, default=DEFAULT)
-    parser.add_argument("--checkpoint", type=Path, default=BUILTIN, help="whose HiFT is the other one")
+    parser.add_argument("--checkpoint", type=Path, default=BUILTIN, help="whose vocoder is the other one")
     arguments = parser.parse_args()
     recordings = read_recordings(arguments.folder)
     results = [judged("recorded", [one.samples for one in recordings], recordings)]

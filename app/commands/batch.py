@@ -189,7 +189,7 @@ async def _speak_all(
     from firstword.app.synthesizer import AsyncSynthesizer
 
     keeps_data = settings.speakers.data_dir.is_dir()  # nothing is left where no server was, but for a key
-    provenance = open_provenance(settings.provenance, settings.speakers.data_dir)
+    provenance = open_provenance(settings.provenance, settings.speakers.data_dir, settings.server.tag_audio)
     missing = [item for item in items if not (output / f"{item.name}.{format}").exists()]
     rows: list[Row] = []
     if not missing:
@@ -248,7 +248,9 @@ async def _speak(
     if not pieces:
         return Row(item.name, len(item.text), error="nothing in it can be spoken", at_once=at_once)
     samples, stats = np.concatenate(pieces), stream.stats
-    tags = synthetic_tags(stream.speaker, stream.request.request_id, provenance.names_source)
+    tags = None
+    if provenance.tags_files:
+        tags = synthetic_tags(stream.speaker, stream.request.request_id, provenance.names_source)
 
     def write() -> None:
         """Whole or not at all: a file that is there counts as done."""

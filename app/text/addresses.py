@@ -57,8 +57,7 @@ Fields = dict[str, str | None]
 
 
 def find_addresses(text: str) -> Iterator[tuple[int, int, Fields]]:
-    """Yield where each address begins and ends, without punctuation behind it, and its user, host and "
-    "path."""
+    """Yield where each address begins and ends, without punctuation behind it, and its user, host, path."""
     if "." not in text and "//" not in text and "@" not in text and "localhost" not in text:
         return
     for found in _ADDRESS.finditer(text):

@@ -78,9 +78,11 @@ class Rewarder:
     ) -> None:
         """Raises FinetuneError for a checkpoint without speakers, and for a recognizer that cannot be had."""
         self._settings = settings
-        flow, hift = checkpoint.load_flow(device=device), checkpoint.load_hift(device=device)
+        flow = checkpoint.load_flow(device=device)
         self._token2wav: Any = (
-            Token2Wav(flow, hift) if isinstance(flow, Flow) else CosyVoice1Token2Wav(flow, hift)
+            Token2Wav(flow, checkpoint.load_vocoder(device=device))
+            if isinstance(flow, Flow)
+            else CosyVoice1Token2Wav(flow, checkpoint.load_hift(device=device))
         )
         self._speakers = checkpoint.load_speakers()
         if not self._speakers:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from firstword.app.engine.startup import StartOptions
+from firstword.app.errors import SynthesisFailed
 from firstword.bench import offline
 from tests.support.fake_engine import SAMPLE_RATE_HZ, SAMPLES_PER_CHARACTER, FakeEngine
 
@@ -51,6 +52,25 @@ def test_every_batch_size_of_every_back_end_stands_beside_the_published_one(
     assert all(len(engine.streams) == 1 + 4 * 4 for _, engine in engines), "a warm-up, four texts a row"
     told = capsys.readouterr().out
     assert all(figure in told for figure in ("0.2494", "0.0987", "189.88", "0.1155", "torch"))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"failure": SynthesisFailed("The networks failed.")}, "bench: The networks failed."),
+        ({"samples_per_character": 0}, "gave no audio; give some with words"),
+    ],
+)
+def test_engine_that_fails_or_says_nothing_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], change: dict[str, object], said: str
+) -> None:
+    @asynccontextmanager
+    async def running(options: StartOptions, metrics: object) -> AsyncIterator[SimpleNamespace]:
+        yield SimpleNamespace(engine=FakeEngine(**change))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(offline, "running_engine", running)
+    assert offline.main(["--texts", "2", "--batches", "2"]) == 1
+    assert said in capsys.readouterr().err
 
 
 def test_back_end_that_is_unknown_is_named(capsys: pytest.CaptureFixture[str]) -> None:

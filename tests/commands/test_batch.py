@@ -41,6 +41,15 @@ def test_list_becomes_files_and_a_table(engine: FakeEngine, tmp_path: Path, name
     assert {"lm_s", "flow_s", "vocoder_s", "total_s", "rtf"} < set(rows["a"])
 
 
+def test_files_are_not_tagged_where_the_settings_say_so(
+    engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRSTWORD_TAG_AUDIO", "false")
+    (tmp_path / "list.txt").write_text("One.\n", encoding="utf-8")
+    assert run("batch", "list.txt", "-o", "out").exit_code == 0
+    assert b"synthetic speech" not in (tmp_path / "out" / "00001.wav").read_bytes()
+
+
 def test_what_is_there_is_not_spoken_again(engine: FakeEngine, tmp_path: Path) -> None:
     (tmp_path / "book.txt").write_text("First.\n\nSecond.\nThird.\n", encoding="utf-8")
     engine.failure, engine.fails_after_chunks = SynthesisFailed("The networks failed."), 6

@@ -34,7 +34,7 @@ def test_what_serving_needs_has_wheels_for_arm64(tmp_path: Path) -> None:
         "--ignore-installed",
         "--no-deps",
     ]
-    command += ["--no-deps", "--target", str(tmp_path / "target"), "--report", str(tmp_path / "report.json")]
+    command += ["--target", str(tmp_path / "target"), "--report", str(tmp_path / "report.json")]
     command += ["--only-binary=:all:", f"--no-binary={SOURCES_ALONE}", "--python-version=3.11"]
     command += [f"--platform={platform}" for platform in PLATFORMS]
     subprocess.run([*command, "-r", str(tmp_path / "packages.txt")], check=True)

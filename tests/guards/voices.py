@@ -12,7 +12,7 @@ from firstword.app.settings import SETTINGS
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.config import SamplingConfig
 from firstword.models.flow.flow import Flow
-from firstword.models.hift.hift import HiFT
+from firstword.models.harmonic_vocos.network import HarmonicVocos
 from firstword.models.lm.decoder import RowRequest, SpeechDecoder, SpeechLM
 from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.token2wav import Token2Wav
@@ -62,9 +62,9 @@ class Voice:
 @cache
 def voice(kind: Kind) -> Voice:
     if kind == "torch":
-        flow, hift = torch_networks()
+        flow, vocoder = torch_networks()
         checkpoint = open_checkpoint(BUILTIN_CHECKPOINT)
-        session, lm = Token2Wav(flow, hift, DEFAULTS["window_s"]), checkpoint.load_lm()
+        session, lm = Token2Wav(flow, vocoder, DEFAULTS["window_s"]), checkpoint.load_lm()
     else:
         networks = load_networks(NetworkOptions(backend="torch", device="cpu"))
         assert networks.lm is not None
@@ -77,9 +77,10 @@ def voice(kind: Kind) -> Voice:
 
 
 @cache
-def torch_networks() -> tuple[Flow, HiFT]:
+def torch_networks() -> tuple[Flow, HarmonicVocos]:
     """Those of the voice "torch", whose calls can be counted."""
     checkpoint = open_checkpoint(BUILTIN_CHECKPOINT)
-    flow = checkpoint.load_flow()
+    flow, vocoder = checkpoint.load_flow(), checkpoint.load_vocoder()
     assert isinstance(flow, Flow)
-    return flow, checkpoint.load_hift()
+    assert isinstance(vocoder, HarmonicVocos)
+    return flow, vocoder

@@ -10,6 +10,8 @@ from typing import Any, Self
 from unittest.mock import patch
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 
 from firstword.app import content_credentials
 from firstword.app.audio.encode import encode_whole
@@ -162,6 +164,33 @@ def test_a_self_made_certificate_is_renewed_while_files_are_signed(
     assert authority.read_bytes() == made[1]
     assert manifest is not None
     assert manifest["is_synthetic"]
+
+
+@pytest.mark.parametrize("num_written", range(1, 5))
+def test_certificate_fits_its_authority_whenever_its_making_was_stopped(
+    tmp_path: Path, num_written: int
+) -> None:
+    """An authority whose key is lost is made anew, and that stops after so many files."""
+    SelfMadeSigner(tmp_path)
+    (tmp_path / "authority-key.pem").unlink()
+    write, left = content_credentials._write, iter(range(num_written - 1))
+
+    def stopped(path: Path, content: bytes) -> None:
+        write(path, content)
+        if next(left, None) is None:
+            raise OSError("stopped")
+
+    with patch.object(content_credentials, "_write", stopped), pytest.raises(OSError, match="stopped"):
+        SelfMadeSigner(tmp_path)
+    SelfMadeSigner(tmp_path)
+    certificate, authority = (
+        x509.load_pem_x509_certificate((tmp_path / f"{name}.pem").read_bytes())
+        for name in ("certificate", "authority")
+    )
+    certificate.verify_directly_issued_by(authority)
+    for name, one in (("certificate", certificate), ("authority", authority)):
+        key = serialization.load_pem_private_key((tmp_path / f"{name}-key.pem").read_bytes(), None)
+        assert key.public_key() == one.public_key()
 
 
 def test_servers_that_start_at_once_share_one_certificate(tmp_path: Path) -> None:

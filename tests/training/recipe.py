@@ -59,18 +59,6 @@ def tiny_settings(folder: Path) -> Settings:
             train=short(whole.language_model.train, 300),
         ),
         accents=replace(whole.accents, train=short(whole.accents.train, 300)),
-        vocoder=replace(
-            whole.vocoder,
-            channels=16,
-            kernels=(3,),
-            f0_channels=8,
-            is_half=False,
-            train=short(whole.vocoder.train, 2),
-        ),
-        vocoder_adversarial=replace(
-            whole.vocoder_adversarial, channels=2, train=short(whole.vocoder_adversarial.train, 2)
-        ),
-        vocoder_f0=replace(whole.vocoder_f0, crop_frames=40, train=short(whole.vocoder_f0.train, 2)),
         harmonic_vocos=replace(
             whole.harmonic_vocos,
             channels=16,

@@ -43,22 +43,6 @@ def quadratic() -> tuple[nn.Module, Callable[[float], trainer.Losses]]:
     return model, losses_of
 
 
-def test_a_part_is_trained_faster(tmp_path: Path) -> None:
-    settings = tiny_settings(tmp_path)
-    plan = replace(PLAN, steps=1, warmup=1, fall=0.0, weight_decay=0.0, muon=False)
-    moved = []
-    for faster in (None, ("head", 5.0)):
-        (tmp_path / "toy.pt").unlink(missing_ok=True)
-        model, losses_of = quadratic()
-        before = {name: value.clone() for name, value in model.state_dict().items()}
-        trainer.train(settings, plan, model, trainer.seeded(settings, "toy"), losses_of, faster=faster)
-        after = torch.load(tmp_path / "toy.pt", weights_only=False)["model"]
-        moved.append({name: float((after[name] - before[name]).abs().max()) for name in before})
-    slow, fast = moved
-    for name in slow:
-        assert fast[name] == pytest.approx(slow[name] * (5 if name.startswith("head") else 1), rel=1e-3)
-
-
 @pytest.mark.parametrize("muon", [True, False])
 def test_training_learns_and_goes_on_where_it_stopped(tmp_path: Path, muon: bool) -> None:
     settings = tiny_settings(tmp_path)

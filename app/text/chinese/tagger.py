@@ -117,6 +117,16 @@ def _is_division(found: Match, phrase: Phrase) -> bool:
     return int(found["above"]) >= int(found["below"])
 
 
+def _is_room(found: Match, phrase: Phrase) -> bool:
+    """ "305房间", not "有500房间" of a hotel."""
+    before = f"{phrase.before}{found.string[: found.start()]}".rstrip()[-1:]
+    return not found[0].endswith("00") and (not before or before not in contexts.ROOMS_COUNTING)
+
+
+def _is_no_formula(found: Match, phrase: Phrase) -> bool:
+    return "=" not in found.string
+
+
 def _has_equals(found: Match, phrase: Phrase) -> bool:
     return "=" in found.string
 
@@ -132,6 +142,7 @@ def _alternatives(words: object) -> str:
 _SIGN = f"(?P<sign>{_alternatives(contexts.CURRENCIES)})"
 _CODE = f"(?P<code>{_alternatives(contexts.CODES_OF_MONEY)})"
 _UNIT = rf"(?P<unit>{_alternatives(contexts.UNITS)})(?![A-Za-z0-9²³/级座股])"
+_TEMPERATURE = "(?:℃|°|度|摄氏)"
 _HALF = r"(?:\s?(?P<half>[AaPp])\.?[Mm]\b\.?)"
 
 _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
@@ -143,7 +154,8 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         None,
     ),
     ("telephone.extension", r"\d{1,5}(?!\d)", _is_extension),
-    ("serial.room", r"(?<![\d.,])\d{3,4}(?=室|房间|号房|房(?![屋价子东客]))", None),
+    ("serial.room", r"(?<![\d.,])\d{3,4}(?=室|号房|房(?![屋价子东客间]))", None),
+    ("serial.room", r"(?<![\d.,])\d{3,4}(?=房间)", _is_room),
     ("serial.room", r"(?<=单元)\d{3,4}(?![\d.])", None),
     ("serial.room", r"(?<![\d.,])\d{3}(?=路(?![人口]))", None),
     ("serial.code", r"\d+(?:-\d+)+", _behind("ISBN|ISSN|书号")),
@@ -160,7 +172,11 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"(?<![\d.,/])(?P<whole>\d{1,3})  ?(?P<above>\d{1,3})/(?P<below>\d{1,3})(?![\d/])",
         None,
     ),
-    ("date.event", r"(?<!\d)(?P<month>\d{1,2})·(?P<day>\d{1,2})(?!\d)", None),
+    (
+        "date.event",
+        r"(?<!\d)(?P<month>\d{1,2})·(?P<day>\d{1,2})(?!\d)",
+        lambda found, phrase: _is_date(found, phrase) and _is_no_formula(found, phrase),
+    ),
     ("ordinal.number", r"\d+(?![\d.])", _is_ordinal),
     (
         "telephone.known",
@@ -168,7 +184,11 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"|95\d{3})(?![\d.%:/,])",
         _behind(contexts.DIALED),
     ),
-    ("telephone.known", r"(?<![\w.,])(?:10086|10010|10000|95\d{3}|12\d{3})(?=客服|热线)", None),
+    (
+        "telephone.known",
+        r"(?<![\w.,])(?:10086|10010|10000|95\d{3}|12\d{3}(?=热线))(?=客服(?!人员)|热线)",
+        None,
+    ),
     ("telephone.known", r"(?<![\w.,])[2-9]\d{6,7}(?![\d.%:/,元])", _behind(contexts.SUBSCRIBED)),
     ("serial.code", r"(?<=[A-Z])\d{4,6}(?![\d.])", _is_plate),
     ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{1,5})(?=次)", None),
@@ -238,14 +258,16 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("formula.raised", r"(?<=[0-9])\^\(?(?P<raised>[-−]?\d+)\)?", None),
     ("formula.power", r"(?<=[\w)])\^\(?(?P<power>[-−]?\d+)\)?", None),
     ("formula.raised", r"(?<=[0-9])(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+)", None),
-    ("formula.minus", r"(?<=\d)\s?[-–−]\s?(?=\d)", _has_equals),
+    ("formula.minus", r"(?<=[\d元块个米斤人次天秒])\s?[-–−]\s?(?=\d)", _has_equals),
+    ("formula.times", r"(?<=\d)\s?·\s?(?=\d)", _has_equals),
     ("formula.divided", r"(?<=\d)\s?÷\s?(?=\d)", None),
     ("measure.speed", rf"(?<![\w.]){_AMOUNT}\s?(?:km/h|KM/H)(?![A-Za-z])", None),
     ("measure.amount", rf"(?<![A-Za-z\d.]){_AMOUNT}\s?{_UNIT}", None),
-    ("serial.model", r"[-−](?=\d)", _is_model),
+    ("serial.model", rf"[-−](?=\d)(?!\d+(?:\.\d+)?\s?{_TEMPERATURE})", _is_model),
+    ("cardinal.minus", rf"(?<=[个人次天])[-−](?=\d+(?:\.\d+)?\s?{_TEMPERATURE})", None),
     ("cardinal.minus", r"(?<![\w)%日号点分年月万亿千百元块岁米斤个人次天秒℃])[-−](?=\d|[$€£¥￥]\d)", None),
-    ("cardinal.two", r"(?<![\d.])2(?=单元|栋|幢)", None),
-    ("cardinal.pair", r"(?<![\d.:])(?<!/)2(?=点(?!\d)|次|倍|种|条|部|家|间|瓶|杯)", None),
+    ("cardinal.two", r"(?<![\d.])2(?=单元|[栋幢](?:号|\s?\d))", None),
+    ("cardinal.pair", r"(?<![\d.:])(?<!/)2(?=点(?!\d)|次|栋|幢|倍|种|条|部|家|间|瓶|杯)", None),
     ("fraction.thousandths", r"(?P<number>\d+(?:\.\d+)?)‰", None),
     ("cardinal.separated", r"(?<![\d.])\d{1,3}(?:,\d{3})+(?![\d])", None),
     ("cardinal.long", r"(?<![\d.,A-Za-z])[1-9]\d{7,14}(?![\d.,])", None),
@@ -254,8 +276,18 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("cardinal.sign", r"[①-⑳❶-❿㈠-㈩]", None),
     (
         "range.to",
-        r"(?<=[0-9%日号点分万亿千百元块岁米斤个人次天秒℃])\s?[-–—~～]\s?(?=[0-9]|[早晚]\d|[上下]午\d)",
+        r"(?<=[0-9%日号点分万亿千百℃])\s?[-–—]\s?(?=[0-9]|[早晚]\d|[上下]午\d)",
         None,
+    ),
+    (
+        "range.to",
+        r"(?<=[0-9%日号点分万亿千百元块岁米斤个人次天秒℃])\s?[~～]\s?(?=[0-9]|[早晚]\d|[上下]午\d)",
+        None,
+    ),
+    (
+        "range.to",
+        r"(?<=([元块岁米斤个人次天秒]))\s?[-–—]\s?(?=\d+(?:\.\d+)?[万亿千百]*(?:\1|$|[,.;!?，。；、！？）)]))",
+        _is_no_formula,
     ),
 )
 _SIGN_FORMS = (
@@ -285,7 +317,7 @@ def _rules() -> tuple[tuple[_Rule, ...], tuple[_Rule, ...], tuple[_Rule, ...]]:
     )
 
 
-_FIRST = re.compile(r"[0-9+A-Z(（$€£¥￥₩₽₹₫฿₿₺₱^⁰¹²³⁴-⁹⁻÷\-–—−~～\s Ⅰ-ⅿ①-⑳❶-❿㈠-㈩]")
+_FIRST = re.compile(r"[0-9+·A-Z(（$€£¥￥₩₽₹₫฿₿₺₱^⁰¹²³⁴-⁹⁻÷\-–—−~～\s Ⅰ-ⅿ①-⑳❶-❿㈠-㈩]")
 
 
 def tag(text: str, phrase: Phrase) -> Iterator[Tag | str]:

@@ -25,10 +25,13 @@ def is_no_formula(found: Match, context: Context) -> bool:
     return not context.has_equals
 
 
+_AT = frozenset(["at", "by", "from", "until", "till"])  # "after 2000 hours" is so many of them
+
+
 def is_military(found: Match, context: Context) -> bool:
     """Hours of a day as "1900 hours", rather than so many hours."""
     has_hours = found["unit"] or context.is_ahead(found.end(), contexts.HOURS)
-    is_time = found["hour"][0] == "0" or context.is_behind(found.start(), contexts.CLOCK - {"to", "and"})
+    is_time = found["hour"][0] == "0" or context.is_behind(found.start(), _AT)
     return bool(has_hours and is_time)
 
 
@@ -44,7 +47,7 @@ def is_flight(found: Match, context: Context) -> bool:
 
 
 def is_rare_fraction(found: Match, context: Context) -> bool:
-    """One that halves, thirds and their kin do not cover: "23/24", "22/7", and any before "of"."""
+    """One that halves, thirds and their kin do not cover: "22/7", and any before "of"."""
     above, below = int(found["above"]), int(found["below"])
     is_common = above < below <= 10  # "fraction.common"
     if (
@@ -55,9 +58,8 @@ def is_rare_fraction(found: Match, context: Context) -> bool:
         or (above, below) in contexts.NO_FRACTIONS
     ):
         return False
-    is_improper = above > 12 and below < 10
-    is_proper = above < below and above > 12 and len(found["below"]) == 2
-    return is_improper or is_proper or context.is_ahead(found.end(), contexts.OF)
+    is_improper = above > 12 and below < 10 and above % below > 0
+    return is_improper or context.is_ahead(found.end(), contexts.OF)
 
 
 def is_proper_in_formula(found: Match, context: Context) -> bool:
@@ -66,13 +68,16 @@ def is_proper_in_formula(found: Match, context: Context) -> bool:
 
 def is_month_and_day(found: Match, context: Context) -> bool:
     month, day = int(found["first"]), int(found["second"])
-    if not (1 <= month <= 12 and 1 <= day <= 31):
-        return False
-    if context.ahead(found.end()) == "of":
+    if not is_date(found, context) or context.ahead(found.end()) == "of":
         return False
     if context.behind(found.start()) == ["on"]:
         return True
-    return day > 12 and day not in (16, 20) and context.is_behind(found.start(), contexts.DATE_BEHIND)
+    return (
+        month <= 12
+        and day > 12
+        and day not in (16, 20)
+        and context.is_behind(found.start(), contexts.DATE_BEHIND)
+    )
 
 
 def is_month(found: Match, context: Context) -> bool:
@@ -179,9 +184,17 @@ def is_year(found: Match, context: Context) -> bool:
     """Four digits are a year unless they count what follows."""
     if context.is_behind(found.start(), contexts.YEAR_BEHIND):
         return True
-    ahead = context.ahead(found.end())
+    return (
+        not _counts(context.ahead(found.end()))
+        or found["year"][1:] == "000"
+        or (found["year"][2:] != "00" and found["year"][1] not in "0")
+    )
+
+
+def _counts(ahead: str) -> bool:
+    """Whether a number counts the word that follows it."""
     bare = ahead.strip(vocabulary.EDGES + ".")
-    is_counted = bare.islower() and (
+    return bare.islower() and (
         bare in contexts.COUNTABLE
         or bare in ("people", "women", "men", "children", "square", "different", "new", "other")
         or (
@@ -189,11 +202,6 @@ def is_year(found: Match, context: Context) -> bool:
             and not bare.endswith("ss")
             and bare not in ("is", "was", "has", "as", "its", "this")
         )
-    )
-    return (
-        not is_counted
-        or found["year"][1:] == "000"
-        or (found["year"][2:] != "00" and found["year"][1] not in "0")
     )
 
 
@@ -207,9 +215,47 @@ def is_code(found: Match, context: Context) -> bool:
 
 
 def is_dialed(found: Match, context: Context) -> bool:
-    if found["digits"] in contexts.EMERGENCY:
-        return context.is_behind(found.start(), contexts.DIALED, 4)
-    return False
+    """A short number that is called, rather than so many of what follows."""
+    start, end = found.start(), found.end()
+    is_call = context.is_ahead(end, frozenset(["call", "calls"]))
+    if found["digits"] not in contexts.EMERGENCY or (_counts(context.ahead(end)) and not is_call):
+        return False
+    nearest = next((word for word in context.behind(start, 4) if word not in ("number", "is", "at")), "")
+    is_helpline = nearest.lower() in contexts.HELPLINES and (is_call or not context.ahead(end))
+    return is_helpline or context.is_behind(start, contexts.DIALED, 4)
+
+
+def is_filed(found: Match, context: Context) -> bool:
+    before = f"{context.phrase.before} {context.text[: found.start()]}".rstrip()
+    return contexts.FILED.search(before) is not None and not _counts(context.ahead(found.end()))
+
+
+def is_pixels(found: Match, context: Context) -> bool:
+    """Of a screen, rather than so many centimeters."""
+    start, end = found.start(), found.end()
+    unit = context.ahead(end).strip(vocabulary.EDGES + ".")
+    if context.has_equals or (unit in units.UNITS and unit not in ("in", "px")):
+        return False
+    is_known = found["wide"] in contexts.WIDTHS and found["high"] in contexts.HEIGHTS
+    return is_known or unit in contexts.SCREENS or context.is_behind(start, contexts.SCREENS, 3)
+
+
+def is_verse(found: Match, context: Context) -> bool:
+    """Chapter and verse behind the name of a book, rather than a time of day behind somebody's."""
+    book = (context.behind(found.start()) or [""])[0]
+    is_book = book.istitle() and book.lower() in contexts.SCRIPTURE
+    following = f"{found.string[found.end() :]} {context.phrase.following}".lstrip()
+    return is_book and re.match(r"[ap]\.?m\b", following, re.IGNORECASE) is None
+
+
+def is_mixed(found: Match, context: Context) -> bool:
+    """Digits and letters of a code, rather than "5ft10in"."""
+    return not any(len(part) > 1 and part in units.UNITS for part in re.findall("[a-z]+", found[0]))
+
+
+def is_from_month(found: Match, context: Context) -> bool:
+    """A dash behind a day of a month, before another."""
+    return any(vocabulary.MONTH_NAME.fullmatch(word) for word in context.behind(found.start(), 3))
 
 
 def is_address(found: Match, context: Context) -> bool:
@@ -239,6 +285,10 @@ def is_counted_in_roman(found: Match, context: Context) -> bool:
     if found["roman"].islower() or is_range or is_written_otherwise:
         name = behind[0].capitalize()
         is_long = len(found["roman"]) > 1 or is_range
+        is_editor = behind[0].lower() == "type" and found["roman"] == "vi"
+        is_infusion = behind[0] == "book" and found["roman"].upper() == "IV"
+        if is_editor or (is_infusion and context.ahead(end) not in ("", "of")):
+            return False
         return is_long and not contexts.ROMAN_BEHIND.isdisjoint((name, name.removesuffix("s"), f"{name}."))
     if behind[0] in contexts.ROMAN_BEHIND or behind[0] + "." in contexts.ROMAN_BEHIND:
         if found["roman"] == "I":
@@ -265,9 +315,8 @@ def is_reign(found: Match, context: Context) -> bool:
         return True
     if found["roman"] == "I" and behind[0] in contexts.CROWNED:
         is_named = f"{context.phrase.before}{found.string[:start]}".rstrip()[-1:].isalpha()
-        is_king = context.ahead(found.end()).lower() in ("", *contexts.REIGNED) or (
-            has_title and not is_pronoun
-        )
+        reigned = contexts.REIGNED if has_title else contexts.REIGNED_ALONE
+        is_king = context.ahead(found.end()).lower() in ("", *reigned) or (has_title and not is_pronoun)
         return is_named and is_king
     if len(found["roman"]) < 2 and (not has_title or is_pronoun):
         return False

@@ -13,10 +13,14 @@ CODES = _words(
     "isbn card serial tracking text sms confirmation verification licence license passport routing badge "
     "agent imei"
 )
-FILED = _words("no case docket ref reference invoice claim file ticket")
-DIALED = _words(
-    "emergency helpline hotline call calls called calling dial dials dialed dialing ring rang phone number"
+FILED = re.compile(
+    r"\b(?:(?i:docket|ref|reference|invoice|ticket)\b[.:]?|(?:Case|Claim|File)\b:?|(?:case|claim|file)(?::|\s+#)"
+    r"|(?i:no)\.)\s*#?$",
+    re.ASCII,
 )
+"""Before two numbers of a file. "In that case" and "please file" are followed by so many."""
+DIALED = _words("call calls called calling dial dials dialed dialing ring rang phone")
+HELPLINES = _words("emergency helpline hotline")
 EMERGENCY = _words("911 112 999 411 311 211 511 611 711 811 000 110 119 120 101 105 111 116")
 ORDERS = _words("order ticket invoice case claim reference ref tracking confirmation booking # number no")
 
@@ -58,6 +62,13 @@ DURATIONS = _words(
 HOURS = _words("hours hrs")
 PRESSURE = _words("pressure bp")
 OF = _words("of")
+SCREENS = _words(
+    "pixel pixels px resolution resolutions screen screens display monitor image video wallpaper"
+)
+WIDTHS = _words("320 640 720 800 854 960 1024 1080 1280 1366 1440 1600 1920 2048 2560 3440 3840 4096 7680")
+HEIGHTS = _words(
+    "200 240 480 540 576 600 640 720 768 800 900 960 1024 1080 1200 1280 1440 1600 1920 2160 4320"
+)
 NO_FRACTIONS = frozenset({(24, 7), (16, 9), (18, 8), (9, 11)})
 CLOCK = _words("at by from until till before after since around to and")
 
@@ -111,6 +122,8 @@ CROWNED = _words(
 REIGNED = _words(
     "of ruled reigned invaded conquered abdicated succeeded became died married signed founded inherited"
 )
+REIGNED_ALONE = REIGNED - _words("became died married signed founded")
+"""What is said of a king; the others also of oneself, behind a name: "after talking to Mary I signed"."""
 REIGNING = _words("King Queen Pope Emperor Empress Tsar Kaiser Prince Sultan Shah")
 SPEAKS = _words(
     "am was have had think like will would can could did do don't read saw love want need know wrote i'm "

@@ -127,7 +127,7 @@ def _operator(text: str, phrase: Phrase) -> str:
         return ""
     if text in "-–—--":
         starts_line = "\n" in phrase.source
-        if _is_between_names(phrase):
+        if text != "—" and _is_between_names(phrase):
             return "to"
         return "" if starts_line or phrase.previous[-1:] in ",.;:!?-–—" else ","
     if text == "x":

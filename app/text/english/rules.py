@@ -81,7 +81,7 @@ DIGITS = _rules(
     (
         "telephone.number",
         r"(?<![\w.,$€£(])\d{3}\.\d{4}(?!\w|[.,]\d|-\d)",
-        conditions.behind(contexts.DIALED),
+        conditions.behind(contexts.DIALED, 2),
     ),
     (
         "date.stamp",
@@ -96,8 +96,8 @@ DIGITS = _rules(
     ),
     (
         "serial.pixels",
-        r"(?<!\w)(?P<wide>\d{3,4})\s?[x×]\s?(?P<high>\d{3,4})(?![\w.,])",
-        conditions.is_no_formula,
+        r"(?<!\w)(?P<wide>\d{3,4})\s?[x×]\s?(?P<high>\d{3,4})(?!\s?[x×]|\w|[.,]\d)",
+        conditions.is_pixels,
     ),
     (
         "measure.pressure",
@@ -141,7 +141,7 @@ DIGITS = _rules(
     ),
     ("serial.year", r"(?<![\d-])(?P<year>19\d\d|20\d\d)-(?P<digits>0\d+)(?![\d-])"),
     ("serial.groups", r"(?<![\d])\d+(?:-\d+){2,}(?![\d/])", conditions.is_no_formula),
-    ("serial.groups", r"(?<![\d.,-])\d{1,4}-\d{3,7}(?![\d.,-])", conditions.behind(contexts.FILED)),
+    ("serial.groups", r"(?<![\d.,-])\d{1,4}-\d{3,7}(?![\d.,-])", conditions.is_filed),
     ("serial.groups", r"(?<![\d-])\d+-0\d+(?![\d:-])", lambda found, context: ":" not in found.string),
     ("serial.groups", r"(?<![\d.,-])\d{4}(?: \d{4}){2,}(?: \d{1,4})?(?![\d.,]\d|\d)"),
     (
@@ -149,7 +149,7 @@ DIGITS = _rules(
         r"(?<![\d.,])(?P<number>[1-9]\d{0,2}(?: \d{3}){2,}|[1-9]\d{0,2} \d00)(?![\d.,]\d|\d| \d)",
     ),
     ("digits.code", r"(?<![\d.,$-])(?P<digits>\d{3,12})(?![\d.,]\d|\d|\w|%|/)", conditions.is_code),
-    ("digits.code", r"(?<![\d.,$-])(?P<digits>\d{3}|0)(?![\d.,]\d|\d|\w|%|/|:)", conditions.is_dialed),
+    ("digits.code", r"(?<![\d.,$-])(?P<digits>\d{3})(?![\d.,]\d|\d|\w|%|/|:)", conditions.is_dialed),
     (
         "date.day_first",
         rf"(?<![\d.,:/]){_DAY}{_LAST_DAY}\s+(?:of\s+)?{_MONTH}(?!\w)(?:,?\s+{_YEAR})?",
@@ -168,7 +168,7 @@ DIGITS = _rules(
         r"(?:(?P<seconds>\d+(?:\.\d+)?)\s?(?:secs?|s))?(?<=[a-z\d])(?<![\d]\d{3})(?![A-Za-z])",
         conditions.is_duration,
     ),
-    ("serial.mixed", r"(?<![\w.,-])\d+(?!x\d)[a-z]+\d+[a-z][0-9a-z]*(?!\w)"),
+    ("serial.mixed", r"(?<![\w.,-])\d+(?!x\d)[a-z]+\d+[a-z][0-9a-z]*(?!\w)", conditions.is_mixed),
     ("duration.minutes", r"(?<![\d.,:/$])(?P<minutes>\d+)m\b(?![/²³])", conditions.is_minutes),
     (
         "duration.clock",
@@ -177,8 +177,8 @@ DIGITS = _rules(
     ),
     (
         "range.verse",
-        r"(?<![\w.,:])(?P<chapter>\d{1,3}):(?P<verse>\d{1,3})(?:[-–](?P<last>\d{1,3}))?(?![\d:])",
-        conditions.behind(contexts.SCRIPTURE),
+        r"(?<![\w.,:])(?P<chapter>\d{1,3}):(?P<verse>[1-9]\d{0,2})(?:[-–](?P<last>\d{1,3}))?(?![\d:])",
+        conditions.is_verse,
     ),
     (
         "time.clock",
@@ -200,6 +200,7 @@ DIGITS = _rules(
         ),
     ),
     ("measure.feet_and_inches", r"(?P<feet>\d+)['′’] ?(?P<inches>\d+)(?:[\"″”]|'')?(?!\w)"),
+    ("measure.feet_and_inches", r"(?<![\w.,])(?P<feet>\d+)ft\s?(?P<inches>\d+)in(?!\w)"),
     (
         "measure.feet",
         r"(?P<number>\d+)['′’](?!\w)",
@@ -365,8 +366,9 @@ OTHERS = _rules(
     (
         "range.to",
         r"(?:(?<=[\d%°])|(?<=[\w])(?<=\d[a-zA-Z])|(?<=[\d\s][apAP][mM])|(?<=\d[snrt][tdh])"
-        rf"|(?<=[ap]\.m\.))\s?[-–—]\s?(?=[$€£¥₹]?\d|{vocabulary.MONTH}\s\d)",
+        r"|(?<=[ap]\.m\.))\s?[-–—]\s?(?=[$€£¥₹]?\d)",
     ),
+    ("range.to", rf"(?<=\w)\s?[-–]\s?(?={vocabulary.MONTH}\s\d)", conditions.is_from_month),
     ("range.to", r"(?<=\d)\s?[~～]\s?(?=\d)"),
     ("range.to", r"(?<=\d[€£$%])\s?[-–—]\s?(?=\d)"),
     ("cardinal.minus", r"(?<![\w)])[-−](?=[\d$€£¥₹])"),
@@ -387,7 +389,10 @@ AFTER_DIGIT = _rules(
 )
 _CODES = _rules(
     # A letter code and its number: "A4", "COVID-19", "BA2490", "c325b".
-    ("serial.inner", r"(?<=[A-Za-z])(?<!\dx)(?P<digits>\d{3,})(?=(?!s\b)[A-Za-z])"),
+    (
+        "serial.inner",
+        r"(?:(?<=[a-z])|(?<=[A-Z])(?<![RG]TX)(?<!RX)(?=\d{4}))(?<!\dx)(?P<digits>\d{3,})(?=(?!s\b)[A-Za-z])",
+    ),
     ("serial.plural", r"(?<=[A-Z])-(?P<digits>\d{2,3})s\b"),
     ("serial.code", r"(?<=[A-Za-z])(?P<digits>\d+)(?![.,]?\d)"),
     ("serial.code", r"(?<=[A-Z])-(?P<digits>\d+)(?![.,]?\d|s\b)"),

@@ -11,7 +11,6 @@ from torch import Tensor
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.flow.flow import Flow
 from firstword.models.flow.incremental import FlowNetworks, IncrementalFlow
-from firstword.models.flow.solver import time_steps
 from firstword.models.flow.unet import CausalUNet
 from firstword.models.networks import Networks
 from firstword.models.runtimes.onnx.build import onnx_estimator, onnx_front
@@ -19,7 +18,7 @@ from firstword.models.runtimes.onnx.estimator import OnnxEstimator
 from firstword.models.runtimes.onnx.state import StatePrecision
 from firstword.models.token2wav import Token2Wav
 from firstword.models.token2wav_step import StepInput
-from tests.models.networks import NUM_STEPS, random_ids, small_flow, small_hift, small_speaker
+from tests.models.networks import random_ids, small_flow, small_hift, small_speaker
 
 BUILTIN = Path(__file__).parents[3] / "models" / "builtin"
 TOLERANCE = 2e-4
@@ -170,9 +169,8 @@ def test_the_builtin_voice_in_8_bits_keeps_its_mel(
     assert difference.max() < most
 
 
-def test_it_knows_the_solver_s_times_only() -> None:
+def test_torch_s_weights_of_the_estimator_are_given_up() -> None:
     flow, _ = with_graphs()
-    assert len(time_steps(flow.config.cfm.num_steps)) == NUM_STEPS
     assert all(parameter.is_meta for parameter in flow.estimator.parameters())
 
 

@@ -1,4 +1,4 @@
-"""The flow's estimators in few kernels, over streams' state in pages, with the weights that they have.
+"""The flow's estimators in few kernels, over streams' state in pages and over the weights that they have.
 
 Queries, keys and values are one product; what depends on the solver's time alone is computed once; residual
 connections are added in place.
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from firstword.models.flow.dit import NORM_EPS, DiT, DiTBlock, rotary_table, rotate_first_head
 from firstword.models.flow.solver import Velocity
 from firstword.models.flow.unet import CausalStage, CausalUNet, TransformerBlock
+from firstword.models.layers import GeluFeedForward
 from firstword.models.runtimes.torch.cuda_graphs.joined import joined
 from firstword.models.runtimes.torch.cuda_graphs.pages import PagedContext, PagedContexts
 
@@ -25,7 +26,7 @@ SPARE_UNITS = 8  # that a product's inner size stays a multiple of
 
 
 def fused_estimator(estimator: CausalUNet | DiT, times: Sequence[float]) -> VelocityOver:
-    """times: t of each step of the solver."""
+    """Return the estimator in few kernels; times: t of each step of the solver."""
     weight = next(estimator.parameters())
     t = torch.tensor(times, device=weight.device)
     fused = FusedDiT(estimator, t) if isinstance(estimator, DiT) else FusedUNet(estimator, t)
@@ -40,7 +41,7 @@ class _DiTBlock:
 
 
 class FusedDiT:
-    """CosyVoice 3's. A modulated norm is a norm whose weight and bias are those of the step."""
+    """CosyVoice 3's estimator in few kernels. A modulated norm has the weight and bias of the step."""
 
     def __init__(self, dit: DiT, t: Tensor) -> None:
         self._dit = dit
@@ -119,9 +120,9 @@ class _UNetStage:
 
 
 class FusedUNet:
-    """CosyVoice 2's. A hidden unit that is always `GELU_FIXED` adds the feed-forward's bias with the product.
+    """CosyVoice 2's estimator in few kernels. A residual connection of a feed-forward is one product.
 
-    Its residual connection is so one product that adds to what there is.
+    That product adds the bias too, by a hidden unit that is always `GELU_FIXED`.
     """
 
     def __init__(self, unet: CausalUNet, t: Tensor) -> None:
@@ -140,8 +141,7 @@ class FusedUNet:
             attention, feedforward = block.attention, block.feedforward
             qkv, bias = joined([attention.query, attention.key, attention.value])
             assert bias is None, "a bias that is not added"
-            up = _padded(feedforward.up, GELU_FIXED)
-            blocks.append(_UNetBlock(block, qkv, up, _with_bias(feedforward.down, GELU_FIXED)))
+            blocks.append(_UNetBlock(block, qkv, *with_spare_units(feedforward)))
         return _UNetStage(stage, stage.resnet.time(time), blocks)
 
     def over(self, contexts: PagedContexts) -> Velocity:
@@ -177,17 +177,26 @@ class FusedUNet:
         return h, h if stage.conv is None else stage.conv(h, context)
 
 
-def _padded(up: nn.Linear, value: float) -> tuple[Tensor, Tensor]:
-    """Weight and bias with `SPARE_UNITS` units behind, of which the first is always `value`."""
-    bias = up.weight.new_zeros(SPARE_UNITS)
-    bias[0] = value
-    return torch.cat([up.weight, up.weight.new_zeros(SPARE_UNITS, up.in_features)]), torch.cat(
-        [up.bias, bias]
-    )
+def with_spare_units(feedforward: GeluFeedForward) -> tuple[tuple[Tensor, Tensor], Tensor]:
+    """Return up's weight and bias, and down's weight (hidden, C), with `SPARE_UNITS` hidden units behind.
 
-
-def _with_bias(down: nn.Linear, value: float) -> Tensor:
-    """The weight (in, out) for inputs of `_padded`, which add the bias."""
-    spare = down.weight.new_zeros(SPARE_UNITS, down.out_features)
-    spare[0] = down.bias / value
-    return torch.cat([down.weight.mT, spare])
+    The first of these is always `GELU_FIXED`, and adds down's bias. The module's own become views of them:
+    weights are not kept twice.
+    """
+    up, down = feedforward.up, feedforward.down
+    size = up.out_features
+    with torch.inference_mode(False), torch.no_grad():
+        fixed = up.bias.new_zeros(SPARE_UNITS)
+        fixed[0] = GELU_FIXED
+        added = down.weight.new_zeros(SPARE_UNITS, down.out_features)
+        added[0] = down.bias / GELU_FIXED
+        up_weight = torch.cat([up.weight, up.weight.new_zeros(SPARE_UNITS, up.in_features)])
+        up_bias = torch.cat([up.bias, fixed])
+        down_weight = torch.cat([down.weight.mT, added])
+        for linear, name, view in (
+            (up, "weight", up_weight[:size]),
+            (up, "bias", up_bias[:size]),
+            (down, "weight", down_weight[:size].mT),
+        ):
+            setattr(linear, name, nn.Parameter(view, requires_grad=getattr(linear, name).requires_grad))
+    return (up_weight, up_bias), down_weight

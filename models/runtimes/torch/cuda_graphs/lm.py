@@ -25,11 +25,16 @@ class _FusedLayer:
 
 
 class FusedDecoder(nn.Module):
-    """`Qwen2Decoder` with the same weights, for ids one after the other in a dimension.
+    """`Qwen2Decoder` over its weights, for ids one after the other in a dimension.
 
-    Projections of one input are one product; a rotation is a product with the matrix of its position, in the
-    weights' dtype; the last product of attention and MLP adds to what there is. What attention gives has its
-    H = G x R heads in the order (R, G), in which it comes of G heads of R queries without a copy.
+    Projections of one input are one product; the last product of attention and MLP adds to what there is.
+    What attention gives has its H = G x R heads in the order (R, G), in which it comes of G heads of R
+    queries without a copy. For that the weights of attention's last product alone are kept twice: C x C a
+    layer, 39 MB in bfloat16 at 24 layers of C = 896.
+
+    A rotation is a product with the matrix of its position. That is computed in float32 and rounded to the
+    weights' dtype, where `Qwen2Decoder` rotates in float32: in bfloat16 that adds less than the rounding of
+    q and k does.
     """
 
     def __init__(self, decoder: Qwen2Decoder, num_positions: int):

@@ -2,13 +2,17 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from firstword.models.config import NUM_MELS
 from firstword.models.flow.batched_cache import BatchedCache
 from firstword.models.flow.kv_cache import CacheWindow, PromptCache, RingKVCache
 from firstword.models.flow.state import estimator_layout
+from firstword.models.layers import GeluFeedForward
+from firstword.models.lm.qwen2 import rotary_table, rotate_halves
 from firstword.models.runtimes.torch.cuda_graphs.estimator import ChunkPosition, EstimatorStep
-from firstword.models.runtimes.torch.cuda_graphs.lm import DecoderStep, FusedDecoder
+from firstword.models.runtimes.torch.cuda_graphs.fused_estimators import with_spare_units
+from firstword.models.runtimes.torch.cuda_graphs.lm import DecoderStep, FusedDecoder, rotation_matrices
 from tests.models.networks import FLOWS, small_flow
 from tests.support.small_lm import small_lm
 
@@ -40,6 +44,36 @@ def test_decoder_step_equals_the_pass_and_leaves_other_rows_alone() -> None:
         grown = torch.stack(parts, dim=1)[: len(lengths), :, :, :16]
         torch.testing.assert_close(fixed[: len(lengths), :, :, :16], grown, atol=1e-5, rtol=1e-5)
         assert not fixed[len(lengths), :, :, :16].any()
+
+
+@torch.inference_mode()
+def test_bfloat16_rotations_add_less_than_rounding_their_results_does() -> None:
+    """At positions about 2,000, which bfloat16 cannot tell apart."""
+    head_dim, theta = 64, 1e6
+    positions = torch.arange(1980, 2001)
+    x = torch.randn(1, 50, len(positions), head_dim, generator=torch.Generator().manual_seed(1)).bfloat16()
+    expected = rotate_halves(x.float(), rotary_table(positions[None], head_dim, theta))
+    matrices = rotation_matrices(2001, head_dim, theta, x)[positions]
+    assert matrices.dtype == torch.bfloat16
+    turned = x[0].float().transpose(0, 1) @ matrices.float()  # (T, H, D), of exact products
+    error = turned.transpose(0, 1) - expected[0]
+    rounding = expected - expected.bfloat16().float()
+    assert 0 < error.norm() < rounding.norm()
+
+
+@torch.inference_mode()
+def test_spare_units_add_the_bias_and_keep_no_weight_twice() -> None:
+    """The module goes on over the same memory, with the same result."""
+    generator = torch.Generator().manual_seed(2)
+    feedforward = GeluFeedForward(16, 64, has_tanh_gelu=False)
+    x = torch.randn(3, 16, generator=generator)
+    expected = feedforward(x)
+    up, down = with_spare_units(feedforward)
+    torch.testing.assert_close(F.gelu(F.linear(x, *up)) @ down, expected)
+    torch.testing.assert_close(feedforward(x), expected)
+    own = feedforward.up.weight, feedforward.up.bias, feedforward.down.weight
+    for whole, part in zip((*up, down), own, strict=True):
+        assert part.untyped_storage().data_ptr() == whole.untyped_storage().data_ptr()
 
 
 @pytest.mark.parametrize("kind", FLOWS)
