@@ -36,6 +36,11 @@ class Slot:
         self._num_at_first = line.num_running
         self._is_held = True
 
+    def begin(self) -> None:
+        """Count its time, and those beside it, from now on."""
+        self._since_s = self._admission.clock()
+        self._num_at_first = self._line.num_running
+
     def made(self, audio_s: float, idle_s: float) -> None:
         """Tell that all audio of its stream is there. idle_s: when its client had enough ahead."""
         took_s = self._admission.clock() - self._since_s - idle_s

@@ -4,7 +4,7 @@ from typing import Final
 
 from firstword.app.core.request import EngineInfo
 from firstword.app.errors import InvalidRequest
-from firstword.app.text.language import DEFAULT, NAMES, unspoken_languages
+from firstword.app.text.language import DEFAULT, MIN_LATIN_LETTERS, NAMES, shares_script, unspoken_languages
 
 MIN_LETTERS: Final = 2  # a single one, such as a Greek one in a formula, says nothing
 PUBLISHED: Final = {
@@ -18,7 +18,8 @@ class OtherLanguages:
     """Judges the languages of one text, segment by segment as it is read.
 
     Most of a text is judged, not a name or a sentence in it. English is never refused: it is what a text in
-    Latin letters counts as where nothing tells its language.
+    Latin letters counts as where nothing tells its language. Nor is a language refused that is written in the
+    script of a spoken one, as single letters tell the two apart.
     """
 
     def __init__(self, info: EngineInfo) -> None:
@@ -32,7 +33,7 @@ class OtherLanguages:
         unspoken = unspoken_languages(spoken, language, info.languages)
         num_letters = sum(map(str.isalpha, spoken))
         self._num_letters += num_letters
-        if language in unspoken and language != DEFAULT:
+        if language in unspoken and language != DEFAULT and not shares_script(language, info.languages):
             self._num_unspoken[language] = self._num_unspoken.get(language, 0) + num_letters
         only = f"{info.checkpoint:.60} speaks {', '.join(info.languages)} only"
         return [
@@ -40,25 +41,33 @@ class OtherLanguages:
             for code in unspoken
         ]
 
-    def check(self) -> None:
-        """Raise InvalidRequest where most of what was read is not spoken, and such a text is refused."""
+    def check(self, is_whole: bool = True) -> None:
+        """Raise InvalidRequest where most of what was read is not spoken, and such a text is refused.
+
+        is_whole: no text follows soon; else a few letters decide nothing, as a text may begin with a name.
+        """
         num_unspoken = sum(self._num_unspoken.values())
         if not self._info.refuses_other_languages or num_unspoken < MIN_LETTERS:
             return
+        if not is_whole and self._num_letters < MIN_LATIN_LETTERS:
+            return
         if 2 * num_unspoken > self._num_letters:
             info, code = self._info, max(self._num_unspoken, key=self._num_unspoken.__getitem__)
+            asked = DEFAULT if DEFAULT in info.languages else info.languages[0]
             raise InvalidRequest(
                 f"the text seems to be {_named(code)}, and {info.checkpoint:.60} speaks "
-                f"{', '.join(info.languages)} only; {remedy(code, info)}; to hear it all the same, ask for "
-                f"the language {info.languages[0]}, or set FIRSTWORD_OTHER_LANGUAGES=warn",
+                f"{', '.join(info.languages)} only; {remedy(code, info)}; if it does speak it, add {code} to "
+                f"languages in its firstword.json; to hear it all the same, ask for the language {asked}, or "
+                "start the server with FIRSTWORD_OTHER_LANGUAGES=warn",
                 "text",
             )
 
 
 def remedy(language: str, info: EngineInfo) -> str:
     """Say how to have a language spoken, by its code. In ASCII."""
-    name = next((name for name, spoken in PUBLISHED.items() if language in spoken), None)
-    if name is None or name == info.checkpoint:
+    others = (name for name in PUBLISHED if name != info.checkpoint)
+    name = next((name for name in others if language in PUBLISHED[name]), None)
+    if name is None:
         return f"no checkpoint that is known here speaks {NAMES.get(language, language)}"
     return f"{name} does: firstword download {name}, then FIRSTWORD_CHECKPOINT=models/{name}"
 

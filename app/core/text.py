@@ -172,7 +172,8 @@ class TextTask:
     async def _read(self, feed: ItemFeed, piece: str, flushes: bool, is_end: bool = True) -> Sequence[Item]:
         """Read a piece in a thread; warn of languages that are not spoken.
 
-        Raises InvalidRequest where most of the text is in one, and that is refused.
+        Raises InvalidRequest where most of the text is in one, and that is refused; unless it is flushed, not
+        by its first words.
         """
         stats, began_s = self._stats, self._events.clock()
         items = await asyncio.to_thread(feed.read, piece, flushes, is_end)
@@ -182,7 +183,7 @@ class TextTask:
         for segment in segments:
             warnings = self._languages.read(segment.spoken, segment.language)
             stats.warnings += [warning for warning in warnings if warning not in stats.warnings]
-        self._languages.check()
+        self._languages.check(is_whole=flushes)
         return items
 
     def _named(self, items: Sequence[Item]) -> dict[str, str]:

@@ -94,6 +94,10 @@ class SpeechEngine:
         return "loaded" if self._unloading is None else self._unloading.state
 
     @property
+    def _load_failure(self) -> str:
+        return "" if self._unloading is None else self._unloading.failure
+
+    @property
     def _unready_reason(self) -> str:
         if not self._is_warm:
             return "warming up"
@@ -101,6 +105,8 @@ class SpeechEngine:
             return "draining: the server is shutting down"
         if self._parts.generator.unready_reason:
             return self._parts.generator.unready_reason
+        if self._load_failure:
+            return self._load_failure
         if self._admission.is_full:
             limit = f"{self.max_streams} streams run at once, by {self._admission.known_from}"
             return f"full: {limit}, and the queue is full"
@@ -109,7 +115,8 @@ class SpeechEngine:
     @property
     def _can_admit(self) -> bool:
         """True while streams are admitted at all, however many run."""
-        return self._is_warm and not self._admission.is_draining and not self._parts.generator.unready_reason
+        is_broken = self._parts.generator.unready_reason or self._load_failure
+        return self._is_warm and not self._admission.is_draining and not is_broken
 
     def open(self, request: SynthesisRequest, events: StreamEvents | None = None) -> SpeechStream:
         return SpeechStream(request, self._parts, events, self._streams)
@@ -149,7 +156,6 @@ class SpeechEngine:
                     parts.append(ReadPart(speaker=speaker.name))
                 case Rate():
                     parts.append(ReadPart(rate=item.rate))
-        languages.check()
         return TextReport(tuple(parts), tuple(warnings))
 
     async def warm_up(self, capacity: Capacity | None = None) -> None:

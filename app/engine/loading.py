@@ -25,6 +25,7 @@ from firstword.app.options import (
 from firstword.app.speakers.enrolment import FirstHopPromptStates, PromptStates
 from firstword.app.text import language
 from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
+from firstword.models.checkpoint.traits import LANGUAGES
 from firstword.models.cuda import choose_kernels
 from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
 from firstword.models.hift.hift import HiFT
@@ -89,7 +90,10 @@ class LoadedNetworks:
             num_speech_ids=checkpoint.config.flow.vocab_size,
             token_rate_hz=checkpoint.config.token_rate_hz,
             accents=traits.accents,
-            refuses_other_languages=other_languages == "refuse",
+            # where it lists its own: a fine-tuned one may speak more than its family's list says
+            refuses_other_languages=(
+                other_languages == "refuse" and traits.languages != LANGUAGES[checkpoint.config.family]
+            ),
         )
 
     def device_memory_bytes(self) -> int:

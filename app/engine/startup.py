@@ -20,7 +20,7 @@ from firstword.app.engine.loading import LoadedNetworks, NetworksLoading, load_i
 from firstword.app.engine.observing import describe, observe_batch, token_events
 from firstword.app.engine.speaker_parts import open_consents, open_speakers
 from firstword.app.engine.stages import NetworkStages
-from firstword.app.engine.unloading import WakingAdmission, WakingWorker, open_unloading
+from firstword.app.engine.unloading import LoadOnDemandAdmission, LoadOnDemandWorker, open_unloading
 from firstword.app.engine.voice_parts import checked_watermark, load_front_ends, start_parts
 from firstword.app.options import (
     EngineOptions,
@@ -91,7 +91,7 @@ async def running_engine(
     )
     hooks = RegistryHooks(metrics.speaker_cache_hits.inc, metrics.speaker_cache_misses.inc)
     if unloading is not None:
-        hooks = replace(hooks, worker=partial(WakingWorker, unloading))
+        hooks = replace(hooks, worker=partial(LoadOnDemandWorker, unloading))
     async with open_speakers(
         loaded, speaker_networks, options.speakers, max_bundle_bytes, hooks, postgres
     ) as speaker_parts:
@@ -112,7 +112,7 @@ async def running_engine(
             speaker_networks.fingerprint, options.networks, options.lm_engines, loaded.backend.name
         )
         file = MeasurementFile(data_dir / CAPACITY_FILE, key)
-        make = Admission if unloading is None else partial(WakingAdmission, unloading.wake)
+        make = Admission if unloading is None else partial(LoadOnDemandAdmission, unloading.ensure_loaded)
         admission, capacity = open_admission(engine_options, file, clock, make)
         loudness = speaker_parts.loudness
         parts = replace(

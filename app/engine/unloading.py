@@ -4,11 +4,13 @@ import asyncio
 import ctypes
 import gc
 import logging
+import os
 import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import torch
@@ -19,9 +21,12 @@ from firstword.app.engine.loading import LoadedNetworks, load_networks, set_thre
 from firstword.app.errors import Restarting
 from firstword.app.options import InvalidOptions, LMEngineOptions, NetworkOptions
 from firstword.app.speakers.enrolment import SpeakerNetworks
+from firstword.models.checkpoint.open import fingerprint, lm_fingerprint
+from firstword.models.config import CheckpointError
 from firstword.models.lm.decoder import HasOwnDecoder
 
 Result = TypeVar("Result")
+LOAD_TIMEOUT_S = 120.0  # that a stream waits for networks; they are loaded to the end all the same
 _STAYS = (int, float, str, type(None))
 _log = logging.getLogger(__name__)
 
@@ -42,32 +47,53 @@ class Unloading:
     ) -> None:
         """load: returns equal networks in the same order; blocks."""
         self.state: NetworksState = "loaded"
+        self.failure = ""  # of the last load, until one succeeds
         self._networks = [*networks]
         self._load = load
         self._after_s = after_s
         self._clock = clock
         self._changing = threading.RLock()  # held while networks go or come
+        self._loading: asyncio.Task[None] | None = None  # that streams wait for, all for the same
         self._num_users = 0  # beside the streams
         self._used_s = clock()
 
     async def run(self, admission: Admission) -> None:
-        """Free the networks each time when they were not used for `after_s`; ends when it is cancelled."""
+        """Free the networks each time when they were not used for `after_s`; ends when it is cancelled.
+
+        Where they could not be loaded it tries again after the same time: a server that is not ready gets no
+        requests that would.
+        """
         while True:
             await admission.wait_until_quiet(self._after_s)
-            taken = self._taken_out()
+            if self.failure:
+                with suppress(Restarting):
+                    await self.ensure_loaded()
+                continue
+            taken = self.take_weights()
             if taken:
                 num_bytes = await asyncio.to_thread(_freed, taken)
-                text = "the networks are unloaded after %g s without use, %d MB of memory given back"
+                text = "the networks are unloaded after %g s without use, %d MiB of memory given back"
                 _log.info(text, self._after_s, num_bytes >> 20)
 
-    async def wake(self) -> None:
-        """Return when the networks are loaded. Raises Restarting where they cannot be."""
+    async def ensure_loaded(self) -> None:
+        """Return when the networks are loaded; all who wait do so for one load, in one thread.
+
+        Raises Restarting where they cannot be loaded, or not within LOAD_TIMEOUT_S.
+        """
         self._used_s = self._clock()
-        if self.state != "loaded":
-            await asyncio.to_thread(self.load)
+        if self.state == "loaded":
+            return
+        if self._loading is None or self._loading.done():
+            self._loading = asyncio.create_task(asyncio.to_thread(self.load))
+            self._loading.add_done_callback(_retrieve)
+        try:
+            async with asyncio.timeout(LOAD_TIMEOUT_S):
+                await asyncio.shield(self._loading)
+        except TimeoutError:
+            raise Restarting(f"the networks are not loaded after {LOAD_TIMEOUT_S:g} s; try again") from None
 
     def load(self) -> None:
-        """As `wake` does, from a thread that may be blocked."""
+        """Load the networks unless they are loaded; blocks its thread. Raises Restarting."""
         with self._changing:
             if self.state == "loaded":
                 return
@@ -76,12 +102,13 @@ class Unloading:
                 loaded = self._load()
             except Exception as error:
                 self.state = "unloaded"
+                self.failure = "the networks could not be loaded again; the log has the reason"
                 _log.exception("the networks could not be loaded again")
-                raise Restarting("the networks could not be loaded again; the log has the reason") from error
+                raise Restarting(self.failure) from error
             for network, again in zip(self._networks, loaded, strict=True):
                 vars(network).update(vars(again))
             self._used_s = self._clock()
-            self.state = "loaded"
+            self.state, self.failure = "loaded", ""
             _log.info("the networks are loaded again, in %.1f s", self._used_s - began_s)
 
     def using(self, work: Callable[[], Result]) -> Result:
@@ -96,7 +123,7 @@ class Unloading:
                 self._num_users -= 1
                 self._used_s = self._clock()
 
-    def _taken_out(self) -> list[object]:
+    def take_weights(self) -> list[object]:
         """Take what is large out of the networks, unless they are used; never waits."""
         if not self._changing.acquire(blocking=False):
             return []
@@ -115,21 +142,26 @@ class Unloading:
             self._changing.release()
 
 
-class WakingAdmission(Admission):
-    """Gives no slot before the networks are loaded."""
+class LoadOnDemandAdmission(Admission):
+    """Loads the networks for those who got a slot; others wait in line meanwhile, within its limits."""
 
-    def __init__(self, wake: Callable[[], Awaitable[None]], *limits: Any) -> None:
+    def __init__(self, ensure_loaded: Callable[[], Awaitable[None]], *limits: Any) -> None:
         """limits: as `Admission` takes them."""
         super().__init__(*limits)
-        self._wake = wake
+        self._ensure_loaded = ensure_loaded
 
     async def acquire(self, is_file: bool = False, is_background: bool = False) -> Slot:
-        if not self.is_draining:
-            await self._wake()
-        return await super().acquire(is_file, is_background)
+        slot = await super().acquire(is_file, is_background)
+        try:
+            await self._ensure_loaded()
+        except BaseException:
+            slot.release()
+            raise
+        slot.begin()
+        return slot
 
 
-class WakingWorker(ThreadPoolExecutor):
+class LoadOnDemandWorker(ThreadPoolExecutor):
     """One thread whose work finds the networks loaded."""
 
     def __init__(self, unloading: Unloading) -> None:
@@ -156,14 +188,29 @@ def open_unloading(
             f"here it runs in {loaded.backend.name}. Set FIRSTWORD_BACKEND=torch and "
             "FIRSTWORD_CUDA_GRAPHS=false, or FIRSTWORD_UNLOAD_AFTER_S=0"
         )
+    known_lm = lm_fingerprint(loaded.checkpoint.directory)
 
     def load() -> list[object]:
         set_threads(options)
         again = load_networks(options, loaded.machine.data_dir, engines)
+        checkpoint = again.checkpoint
+        found = fingerprint(checkpoint.directory, checkpoint.traits.matches_recordings)
+        found_lm = lm_fingerprint(checkpoint.directory)
+        if (found, found_lm) != (speaker_networks.fingerprint, known_lm):
+            raise CheckpointError(
+                f"{checkpoint.directory} holds another checkpoint than the one that the server started with; "
+                "restart the server"
+            )
         assert again.lm is not None, "it was in this process before"
         return [again.lm, again.token2wav, again.checkpoint.load_prompt_reader(num_threads=1)]
 
     return Unloading([loaded.lm, loaded.token2wav, speaker_networks.reader], load, after_s)
+
+
+def _retrieve(loading: asyncio.Task[None]) -> None:
+    """Retrieve its error, which was logged, though nobody may wait for it any more."""
+    if not loading.cancelled():
+        loading.exception()
 
 
 def _freed(taken: list[object]) -> int:
@@ -181,6 +228,6 @@ def _freed(taken: list[object]) -> int:
 def _resident_bytes() -> int:
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
-            return int(file.read().split()[1]) * 4096
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return 0

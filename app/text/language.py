@@ -157,7 +157,7 @@ def detect_language(text: str, spoken: Collection[str] = (), before: str = "") -
         return before if before in spoken else DEFAULT
     if "ja" in weights and "han" in weights:
         weights["ja"] += weights.pop("han")
-    script = max(weights, key=lambda name: (weights[name], name))
+    script = max(weights, key=lambda name: (weights[name], name in spoken, name == "latin", name))
     if script == "latin":
         text = _UNSAID.sub(" ", text)
         if sum(character.isalpha() for character in text) < MIN_LATIN_LETTERS:
@@ -210,6 +210,12 @@ def unspoken_languages(text: str, language: str, spoken: Collection[str]) -> lis
     if language not in scripts and language not in spoken:
         found = found - _WRITTEN_IN.get(language, set()) | {language}
     return sorted(found)
+
+
+def shares_script(language: str, spoken: Collection[str]) -> bool:
+    """Whether a spoken language is written in a script, other than the Latin one, of this language."""
+    scripts = set().union(*(_WRITTEN_IN.get(code, {code}) for code in spoken))
+    return not scripts.isdisjoint(_WRITTEN_IN.get(language, {language}))
 
 
 def has_ordinal_stops(*spoken: str) -> bool:

@@ -19,7 +19,8 @@ def judge(info: EngineInfo, *segments: str) -> None:
     languages = OtherLanguages(info)
     for segment in segments:
         languages.read(segment, detect_language(segment))
-        languages.check()
+        languages.check(is_whole=False)
+    languages.check()
 
 
 @pytest.mark.parametrize(
@@ -55,6 +56,31 @@ def test_a_name_or_a_sentence_among_others_does_not(segments: list[str]) -> None
     judge(REFUSING, *segments)
 
 
+def test_a_text_that_comes_word_by_word_is_not_judged_by_its_first() -> None:
+    judge(REFUSING, *["Привет", "means", "hello", "in", "Russian."])
+    languages = OtherLanguages(REFUSING)
+    for word in ("Сегодня", "погода", "хорошая"):
+        languages.read(word, detect_language(word))
+        languages.check(is_whole=False)
+    languages.read("и будет такой", "ru")
+    with pytest.raises(InvalidRequest, match="Russian"):
+        languages.check(is_whole=False)
+
+
+def test_single_letters_do_not_make_a_text_another_language_of_a_spoken_script() -> None:
+    russian = "Сегодня хорошая погода, и мы идём гулять по городу Київ."
+    assert detect_language(russian) == "uk"
+    judge(replace(REFUSING, languages=("en", "ru")), russian)
+    judge(replace(REFUSING, languages=("zh", "en")), "今天我们去喝午後の红茶，然后回家。")  # noqa: RUF001
+    with pytest.raises(InvalidRequest, match="Ukrainian"):
+        judge(REFUSING, russian)
+
+
+def test_a_refusal_proposes_english_where_it_is_spoken() -> None:
+    with pytest.raises(InvalidRequest, match="ask for the language en,"):
+        judge(replace(REFUSING, languages=("zh", "en")), "Сегодня хорошая погода.")
+
+
 def test_what_nothing_tells_counts_as_english_which_is_never_refused() -> None:
     judge(replace(REFUSING, languages=("de",)), "Good morning to you, and to all of your friends.")
 
@@ -63,4 +89,6 @@ def test_the_remedy_names_a_checkpoint_that_can_be_downloaded() -> None:
     assert PUBLISHED.keys() <= read_published().keys()
     assert list(PUBLISHED.values()) == [LANGUAGES["cosyvoice2"], LANGUAGES["cosyvoice3"]]
     assert "firstword download CosyVoice2-0.5B, then" in remedy("zh", REFUSING)
+    own = replace(REFUSING, checkpoint="CosyVoice2-0.5B")
+    assert "firstword download Fun-CosyVoice3-0.5B-2512, then" in remedy("zh", own)
     assert remedy("th", REFUSING) == "no checkpoint that is known here speaks Thai"

@@ -2,16 +2,19 @@
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from firstword.app.budget import WorkLimits
 from firstword.app.engine import loading
 from firstword.app.engine.backend import BackendError, choose
-from firstword.app.engine.loading import load_networks
+from firstword.app.engine.loading import LoadedNetworks, load_networks
 from firstword.app.engine.precision import find_precision
 from firstword.app.engine.runtimes import all_runtimes
-from firstword.app.options import LMEngineOptions, NetworkOptions, PrecisionChoice
+from firstword.app.options import LMEngineOptions, NetworkOptions, OtherLanguagesChoice, PrecisionChoice
 from firstword.models.checkpoint.open import open_checkpoint
+from firstword.models.checkpoint.traits import LANGUAGES, Traits
 from firstword.models.flow.unet import CausalUNet
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.runtimes.interface import Machine
@@ -122,3 +125,31 @@ def test_engines_that_are_not_there_are_refused_at_the_start(
 def test_workers(monkeypatch: pytest.MonkeyPatch, asked: int, device: str, cores: int, found: int) -> None:
     monkeypatch.setattr(loading, "_num_cores", lambda: cores)
     assert loading.choose_num_workers(asked, device) == found
+
+
+@pytest.mark.parametrize(
+    ("languages", "choice", "refuses"),
+    [
+        (("en",), "refuse", True),
+        (("en",), "warn", False),
+        (LANGUAGES["cosyvoice2"], "refuse", False),
+    ],
+)
+def test_a_checkpoint_refuses_other_languages_where_it_lists_its_own(
+    languages: tuple[str, ...], choice: OtherLanguagesChoice, refuses: bool
+) -> None:
+    config = SimpleNamespace(family="cosyvoice2", flow=SimpleNamespace(vocab_size=6561), token_rate_hz=25)
+    checkpoint = SimpleNamespace(directory=Path("voice"), traits=Traits(languages=languages), config=config)
+    any_network: Any = SimpleNamespace(name="torch", sample_rate_hz=24_000, can_continue_text=True)
+    loaded = LoadedNetworks(
+        machine=any_network,
+        checkpoint=cast(Any, checkpoint),
+        backend=any_network,
+        lm=None,
+        start_tokens=any_network,
+        token2wav=any_network,
+        prompt_states=any_network,
+        prompt_builder=any_network,
+    )
+    info = loaded.info("hum", WorkLimits(), has_sft=False, other_languages=choice)
+    assert info.refuses_other_languages == refuses

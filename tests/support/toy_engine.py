@@ -26,7 +26,7 @@ from firstword.app.core.request import (
 )
 from firstword.app.core.token2wav_pool import Token2WavPool
 from firstword.app.engine.engine import SpeechEngine
-from firstword.app.engine.unloading import Unloading, WakingAdmission
+from firstword.app.engine.unloading import LoadOnDemandAdmission, Unloading
 from firstword.app.errors import InvalidRequest, SpeakerNotFound
 from firstword.app.options import HopStrategy
 from firstword.app.speakers.interface import PreparedSpeaker, SentRecording, SpeakerInfo
@@ -273,7 +273,7 @@ class ToyEngine:
         if unload_after_s:
             load = lambda: [type(self.token2wav)()]  # noqa: E731
             self.unloading = Unloading([self.token2wav], load, unload_after_s)
-            make = partial(WakingAdmission, self.unloading.wake)
+            make = partial(LoadOnDemandAdmission, self.unloading.ensure_loaded)
         self.admission = make(max_streams, max_queued, 60.0, self.clock, 20, 60.0)
         info = EngineInfo(
             "toy",

@@ -93,8 +93,10 @@ class RemoteEngine:
             return EngineStatus(False, "draining: the server is shutting down")
         states = [one.status for one in self._known.values()]
         failing = tuple(sorted({worker for state in states for worker in state.failing_workers}))
-        if any(state.is_ready for state in states):
-            return EngineStatus(True, "", failing, self.max_streams, "the engines' own limits")
+        networks = {state.networks for state in states if state.is_ready}
+        if networks:
+            least = next(one for one in ("loaded", "loading", "unloaded") if one in networks)
+            return EngineStatus(True, "", failing, self.max_streams, "the engines' own limits", least)
         return EngineStatus(False, states[0].reason if states else "no engine answers", failing)
 
     def open(self, request: SynthesisRequest, events: StreamEvents | None = None) -> "RemoteStream":

@@ -17,6 +17,7 @@ from firstword.app.core.interface import (
     Audio,
     EngineStatus,
     Flushed,
+    NetworksState,
     SpeechPrompt,
     StreamEvent,
     SynthesisRequest,
@@ -230,6 +231,12 @@ async def test_an_engine_far_ahead_of_its_listener_waits() -> None:
             await asyncio.sleep(0)
         assert own.streams[0].num_chunks <= 6
         assert len(await heard(stream)) == 12
+
+
+@pytest.mark.parametrize("state", ["loaded", "loading", "unloaded"])
+async def test_it_tells_whether_the_networks_are_loaded(state: NetworksState) -> None:
+    async with remote(FakeEngine(status=EngineStatus(True, networks=state))) as (engine, _):
+        assert (engine.status.is_ready, engine.status.networks) == (True, state)
 
 
 async def test_errors_status_and_draining_are_those_of_the_engines() -> None:

@@ -2,10 +2,12 @@
 
 import pytest
 
+from firstword.app.core.interface import Audio
+from firstword.app.errors import InvalidRequest
 from firstword.app.text.normalize import Normalizer
 from firstword.app.text.segment import SegmentLimits
 from firstword.app.text.stream import TextFrontend
-from tests.support.toy_engine import ToyEngine
+from tests.support.toy_engine import ToyEngine, asked, asked_in_pieces
 from tests.surfaces.contract.conftest import Serve
 from tests.surfaces.contract.surfaces import Refused, Spoken
 from tests.text.marked import speech_marks
@@ -27,3 +29,27 @@ async def test_a_text_in_another_language_is_refused_with_what_helps(serve: Serv
     assert "firstword download CosyVoice2-0.5B" in refused.message
     assert "FIRSTWORD_OTHER_LANGUAGES=warn" in refused.message
     assert isinstance(spoken, Spoken), "a name is no other language"
+
+
+async def num_chunks(toy: ToyEngine, *pieces: str) -> int:
+    async with toy.engine.open(asked_in_pieces("continuous")) as stream:
+        for piece in pieces:
+            stream.push_text(piece)
+        stream.finish_text()
+        return len([event async for event in stream if isinstance(event, Audio)])
+
+
+async def test_a_text_is_not_refused_by_its_first_word_where_it_comes_in_pieces() -> None:
+    reader = TextFrontend(Normalizer(("en",)), speech_marks(), SegmentLimits(80, 60, 20), 30)
+    async with ToyEngine(text=reader, refuses_other_languages=True) as toy:
+        assert await num_chunks(toy, "Привет ", "means ", "hello ", "in ", "Russian.") > 0
+        with pytest.raises(InvalidRequest, match="Russian"):
+            await num_chunks(toy, "Привет.")
+
+
+async def test_a_text_that_would_be_refused_can_be_looked_at() -> None:
+    reader = TextFrontend(Normalizer(("en",)), speech_marks(), SegmentLimits(80, 60, 20), 30)
+    async with ToyEngine(text=reader, refuses_other_languages=True) as toy:
+        report = await toy.engine.read_text(asked("Сегодня хорошая погода."))
+    assert [part.language for part in report.parts] == ["ru"]
+    assert "Russian (ru)" in report.warnings[0]
