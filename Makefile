@@ -38,7 +38,7 @@ $(SERVING): pyproject.toml requirements.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo 'Fetching what serving needs: 70 packages of 0.4 GB, then torch; once, and for minutes.'
 	$(call locked)
-	$(PIP_SHOWN) $(if $(TORCH_INDEX),--retries 2 --timeout 30 --extra-index-url $(TORCH_INDEX)) $(TORCH)
+	$(PIP_SHOWN) $(if $(TORCH_INDEX),--retries 1 --timeout 10 --extra-index-url $(TORCH_INDEX)) $(TORCH)
 	$(PIP) --no-build-isolation --no-deps -e .
 	$(BIN)/python -m compileall -q app models
 	$(BIN)/python -c 'import firstword.app.cli, firstword.app.service, firstword.app.engine.startup'
