@@ -122,9 +122,7 @@ def _self_made(directory: Path) -> tuple[Signer, datetime]:
     authority_path, authority_key_path, certificate_path, key_path = paths
     with FileLock(directory / "lock"):  # another process may be about to make them too
         if _end_of(authority_path, authority_key_path) - datetime.now(UTC) < _LIFE:
-            certificate_path.unlink(
-                missing_ok=True
-            )  # first: none of the old authority's outlives a kill here
+            certificate_path.unlink(missing_ok=True)  # first: a kill here leaves none of the old authority
             certificate, key = _issued("Firstword self-made authority", None)
             authority_path.unlink(missing_ok=True)  # nor does its certificate stand beside the new key
             _write(authority_key_path, key)

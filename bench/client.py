@@ -100,7 +100,7 @@ class Client:
     _http: httpx.AsyncClient = field(init=False)
     _grpc: "GrpcClient | None" = field(init=False, default=None)  # None: not used yet
     _model: str = field(init=False, default="")  # of the Open Inference Protocol; "": not asked for yet
-    _ids: Iterator[str] = field(init=False, default_factory=lambda: fresh_ids())
+    _ids: Iterator[str] = field(init=False, default_factory=fresh_ids)
 
     async def __aenter__(self) -> Self:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)

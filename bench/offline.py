@@ -26,11 +26,10 @@ from firstword.app.options import BackendChoice, InvalidOptions
 from firstword.app.settings import InvalidSettings, Settings, load_settings
 from firstword.app.telemetry.metrics import Metrics
 from firstword.bench.arguments import count, counts
-from firstword.bench.checkpoints import checkpoint_at
+from firstword.bench.checkpoints import add_checkpoint_arguments, checkpoint_at
 from firstword.bench.data_set import Item, own_sentences, read_items
-from firstword.bench.random_checkpoint import Size
 from firstword.bench.terminal import show
-from firstword.models.config import CheckpointError, Family
+from firstword.models.config import CheckpointError
 from firstword.models.runtimes.interface import BackendError
 
 PUBLISHED_OFFLINE: Final = {
@@ -65,7 +64,7 @@ class Spoken:
 async def speak_all(
     engine: Engine, backend: str, items: Sequence[Item], at_once: int, is_streamed: bool
 ) -> Spoken:
-    """Speak every item, so many at a time; whoever has ended makes room for the next.
+    """Speak every item, so many at a time; where one ends the next begins.
 
     Raises the first failure of the engine, and ValueError where nothing was spoken.
     """
@@ -197,11 +196,7 @@ def main(words: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench offline", description=__doc__)
-    parser.add_argument("--checkpoint", type=Path)
-    parser.add_argument("--random", choices=get_args(Family), help="a checkpoint with random weights instead")
-    parser.add_argument("--size", choices=get_args(Size), default="full", help="of the random one")
-    parser.add_argument("--device", help="auto, cpu or cuda")
-    parser.add_argument("--precision", help="auto, float32, bfloat16, int8 or int4")
+    add_checkpoint_arguments(parser)
     parser.add_argument(
         "--backends", type=backends, default=("auto",), help="of the language model: torch,vllm"
     )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import torch
 from rich.table import Table
@@ -23,12 +23,11 @@ from firstword.app.engine.loading import LoadedNetworks, load_networks, set_thre
 from firstword.app.engine.text_frontend import text_frontend
 from firstword.app.settings import InvalidSettings, Settings, load_settings
 from firstword.bench.arguments import count
-from firstword.bench.checkpoints import checkpoint_at
+from firstword.bench.checkpoints import add_checkpoint_arguments, checkpoint_at
 from firstword.bench.estimates import Interval, ratio_of_medians
 from firstword.bench.plots import plot_stages
-from firstword.bench.random_checkpoint import Size
 from firstword.bench.terminal import show
-from firstword.models.config import TOKEN_RATE_HZ, CheckpointError, Family
+from firstword.models.config import TOKEN_RATE_HZ, CheckpointError
 from firstword.models.lm.decoder import Emitted, RowRequest, SpeechDecoder, Stopped
 from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.token2wav_step import StepInput, StepTimes
@@ -323,11 +322,7 @@ def _shown(chunks: Sequence[ChunkCost]) -> list[ChunkCost]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench stages", description=__doc__)
-    parser.add_argument("--checkpoint", type=Path)
-    parser.add_argument("--random", choices=get_args(Family), help="a checkpoint with random weights instead")
-    parser.add_argument("--size", choices=get_args(Size), default="full", help="of the random one")
-    parser.add_argument("--device", help="auto, cpu or cuda")
-    parser.add_argument("--precision", help="auto, float32, bfloat16, int8 or int4")
+    add_checkpoint_arguments(parser)
     parser.add_argument(
         "--threads", type=int, help="of one network's arithmetic; 0 chooses as the server does"
     )

@@ -51,9 +51,9 @@ class AudioTask:
         self._queue = queue
         self._work = work
         self._keeps = keeps
-        trims = parts.shaping.trims_silence and request.speech is None
+        trims = parts.post_processing.trims_silence and request.speech is None
         self._silence = LeadingSilence(self._token2wav.sample_rate_hz) if trims else None
-        watermark = parts.shaping.watermark
+        watermark = parts.post_processing.watermark
         self._marker = None if watermark is None else watermark.marker(self._token2wav.sample_rate_hz)
         self.num_samples = 0  # made so far
 

@@ -62,7 +62,7 @@ class Pacing:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shaping:
+class PostProcessing:
     """What is done to samples before anybody hears them."""
 
     trims_silence: bool = True  # before a stream's first sound
@@ -82,7 +82,7 @@ class StreamParts:
     pool: Token2WavPool
     clock: Callable[[], float]
     pacing: Pacing
-    shaping: Shaping = Shaping()
+    post_processing: PostProcessing = PostProcessing()
     on_event: Subscriber = ignore  # told of every stream's events
     admission: Admission | None = None
     phrases: PhraseCache | None = None
@@ -113,9 +113,9 @@ class StreamParts:
 
     async def gain(self, name: str | None, client: Client, speaker: PreparedSpeaker) -> float:
         """Return the factor that brings the speaker of that name to the wanted loudness."""
-        if self.shaping.gain_of is None:
+        if self.post_processing.gain_of is None:
             return 1.0
-        return self.shaping.gain_of(await self.speakers.identity(name, client), speaker)
+        return self.post_processing.gain_of(await self.speakers.identity(name, client), speaker)
 
     async def aclose(self) -> None:
         """End what computes; a stream that still runs fails."""

@@ -73,7 +73,7 @@ class SpeechStream:
         if request.voice.reference is not None:
             self.speaker = REFERENCE
         self.sample_rate_hz = parts.info.sample_rate_hz
-        self.watermark = parts.shaping.watermark
+        self.watermark = parts.post_processing.watermark
         self.stats = StreamStats(characters=len(request.text or ""))
         self.state: State = "waiting"
         self.has_left = asyncio.Event()

@@ -94,8 +94,10 @@ class SpeechEngine:
         return "loaded" if self._unloading is None else self._unloading.state
 
     @property
-    def _load_failure(self) -> str:
-        return "" if self._unloading is None else self._unloading.failure
+    def _failure(self) -> str:
+        """Why no stream can run: its language model's, or of networks that could not be loaded again."""
+        load_failure = "" if self._unloading is None else self._unloading.failure
+        return self._parts.generator.unready_reason or load_failure
 
     @property
     def _unready_reason(self) -> str:
@@ -103,10 +105,8 @@ class SpeechEngine:
             return "warming up"
         if self._admission.is_draining:
             return "draining: the server is shutting down"
-        if self._parts.generator.unready_reason:
-            return self._parts.generator.unready_reason
-        if self._load_failure:
-            return self._load_failure
+        if self._failure:
+            return self._failure
         if self._admission.is_full:
             limit = f"{self.max_streams} streams run at once, by {self._admission.known_from}"
             return f"full: {limit}, and the queue is full"
@@ -115,8 +115,7 @@ class SpeechEngine:
     @property
     def _can_admit(self) -> bool:
         """True while streams are admitted at all, however many run."""
-        is_broken = self._parts.generator.unready_reason or self._load_failure
-        return self._is_warm and not self._admission.is_draining and not is_broken
+        return self._is_warm and not self._admission.is_draining and not self._failure
 
     def open(self, request: SynthesisRequest, events: StreamEvents | None = None) -> SpeechStream:
         return SpeechStream(request, self._parts, events, self._streams)

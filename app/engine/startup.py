@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from firstword.app.audio.watermark import Watermark
 from firstword.app.budget import DEFAULT_LIMITS, WorkLimits
 from firstword.app.core.admission import Admission
-from firstword.app.core.parts import Shaping
+from firstword.app.core.parts import PostProcessing
 from firstword.app.core.phrase_cache import PhraseCache
 from firstword.app.core.token2wav_pool import Token2WavPool
 from firstword.app.engine.capacity import capacity_key, open_admission
@@ -120,7 +120,7 @@ async def running_engine(
             clock=clock,
             on_event=metrics.on_event,
             admission=admission,
-            shaping=Shaping(
+            post_processing=PostProcessing(
                 engine_options.trim_silence,
                 None if loudness is None else loudness.gain_of,
                 checked_watermark(options.watermark, info.sample_rate_hz),
@@ -144,7 +144,7 @@ async def running_engine(
                 speaker_networks,
                 parts.pool,
                 admission,
-                parts.shaping.watermark,
+                parts.post_processing.watermark,
             )
             with closing(await asyncio.to_thread(open_consents, options.speakers, postgres)) as consents:
                 yield RunningEngine(engine, speakers, consents, speaker_networks, loaded, parts.pool, stages)

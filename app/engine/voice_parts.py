@@ -14,7 +14,7 @@ import torch
 from firstword.app.audio.watermark import Watermark
 from firstword.app.budget import DEFAULT_LIMITS, WorkLimits
 from firstword.app.clients import ANYBODY, Client
-from firstword.app.core.parts import Pacing, Shaping, StreamParts, TextReader
+from firstword.app.core.parts import Pacing, PostProcessing, StreamParts, TextReader
 from firstword.app.core.request import Delivery, EngineInfo, Mode, SynthesisRequest
 from firstword.app.core.stream import SpeechStream
 from firstword.app.core.token2wav_pool import Token2WavPool
@@ -157,7 +157,9 @@ async def open_voice(
         info = loaded.info(default_speaker, limits, speaker_networks.has_sft, engine.other_languages)
         parts = await start_parts(loaded, info, text, speakers, engine, TokenEvents(max_streams=1))
         stack.push_async_callback(parts.aclose)
-        parts = replace(parts, on_event=on_event, shaping=replace(parts.shaping, gain_of=gain_of))
+        parts = replace(
+            parts, on_event=on_event, post_processing=replace(parts.post_processing, gain_of=gain_of)
+        )
         voice = OpenVoice(parts, speaker_networks, speakers)
         await warm_up(parts)
         try:
@@ -212,7 +214,7 @@ async def start_parts(
             options.hop_strategy,
             options.writer_pause_ms / 1000,
         ),
-        shaping=Shaping(options.trim_silence),
+        post_processing=PostProcessing(options.trim_silence),
     )
 
 

@@ -14,7 +14,7 @@ from firstword.app.audio.watermark import Watermark
 from firstword.app.budget import Work, WorkLimits
 from firstword.app.clients import STRANGER, Client
 from firstword.app.core.admission import Admission
-from firstword.app.core.parts import Pacing, Shaping, StreamParts, TextReader
+from firstword.app.core.parts import Pacing, PostProcessing, StreamParts, TextReader
 from firstword.app.core.phrase_cache import PhraseCache
 from firstword.app.core.request import (
     Delivery,
@@ -296,7 +296,7 @@ class ToyEngine:
             pool=Token2WavPool(self.token2wav, num_workers=1, max_batch=4),
             clock=self.clock,
             pacing=Pacing(listener_buffer_s, hop_strategy, writer_pause_s),
-            shaping=Shaping(trims_silence, watermark=watermark),
+            post_processing=PostProcessing(trims_silence, watermark=watermark),
             on_event=self.metrics.on_event,
             admission=self.admission,
             phrases=PhraseCache(phrase_cache_bytes),
