@@ -6,8 +6,6 @@ from collections.abc import Callable
 from firstword.app.text.english import contexts, units, vocabulary
 from firstword.app.text.english.context import Context
 
-# ruff: noqa: RUF001  typographic quotes are meant
-
 Match = re.Match[str]
 Condition = Callable[[Match, Context], bool]
 
@@ -273,66 +271,6 @@ def is_state(found: Match, context: Context) -> bool:
     return before.endswith(",") and city[:1].isupper() and len(city) > 4 and not context.ahead(found.end())
 
 
-def is_counted_in_roman(found: Match, context: Context) -> bool:
-    start, end = found.start(), found.end()
-    if start and found.string[start - 1] not in " \"'(“‘[":
-        return False
-    behind = context.behind(start, 2)
-    if not behind or not is_roman(found["roman"].upper()):
-        return False
-    is_range = bool(found.groupdict().get("last"))
-    is_written_otherwise = not behind[0].istitle() and behind[0] not in contexts.ROMAN_BEHIND
-    if found["roman"].islower() or is_range or is_written_otherwise:
-        name = behind[0].capitalize()
-        is_long = len(found["roman"]) > 1 or is_range
-        is_editor = behind[0].lower() == "type" and found["roman"] == "vi"
-        is_infusion = behind[0] == "book" and found["roman"].upper() == "IV"
-        if is_editor or (is_infusion and context.ahead(end) not in ("", "of")):
-            return False
-        return is_long and not contexts.ROMAN_BEHIND.isdisjoint((name, name.removesuffix("s"), f"{name}."))
-    if behind[0] in contexts.ROMAN_BEHIND or behind[0] + "." in contexts.ROMAN_BEHIND:
-        if found["roman"] == "I":
-            return context.ahead(end).lower() not in contexts.SPEAKS
-        return not (
-            found["roman"] in ("V", "X", "C", "D", "M", "L") and behind[0] in ("Type", "Plan", "Generation")
-        )
-    return False
-
-
-def is_reign(found: Match, context: Context) -> bool:
-    """A numeral behind a given name; one of a single letter only where a title stands before the name."""
-    start = found.start()
-    behind = context.behind(start, 2)
-    if not behind or not is_roman(found["roman"]):
-        return False
-    has_title = len(behind) > 1 and behind[1] in contexts.REIGNING
-    is_pronoun = found["roman"] == "I" and context.ahead(found.end()).lower() in contexts.SPEAKS
-    if (
-        found["roman"] == "V"
-        and behind[0] in contexts.CROWNED
-        and context.is_ahead(found.end(), contexts.REIGNED)
-    ):
-        return True
-    if found["roman"] == "I" and behind[0] in contexts.CROWNED:
-        is_named = f"{context.phrase.before}{found.string[:start]}".rstrip()[-1:].isalpha()
-        reigned = contexts.REIGNED if has_title else contexts.REIGNED_ALONE
-        is_king = context.ahead(found.end()).lower() in ("", *reigned) or (has_title and not is_pronoun)
-        return is_named and is_king
-    if len(found["roman"]) < 2 and (not has_title or is_pronoun):
-        return False
-    if start and found.string[start - 1] != " ":
-        return False
-    return contexts.NAMES_BEFORE_ROMAN.fullmatch(behind[0]) is not None and behind[0] not in contexts.NO_NAMES
-
-
-def is_year_in_roman(found: Match, context: Context) -> bool:
-    return len(found["roman"]) >= 4 and is_roman(found["roman"])
-
-
-def is_century(found: Match, context: Context) -> bool:
-    return context.is_ahead(found.end(), contexts.CENTURY_BEFORE) and is_roman(found["roman"])
-
-
 def is_initialism(found: Match, context: Context) -> bool:
     word, start, end = found[0], found.start(), found.end()
     previous = (context.behind(start) or [""])[0]
@@ -351,13 +289,6 @@ def is_initialism(found: Match, context: Context) -> bool:
 
 def is_capitals(word: str) -> bool:
     return len(word) > 1 and word.isalpha() and word.isupper()
-
-
-def is_roman(word: str) -> bool:
-    return _ROMAN.fullmatch(word) is not None
-
-
-_ROMAN = re.compile(r"(?=.)M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
 
 
 def has_inches(found: Match, context: Context) -> bool:

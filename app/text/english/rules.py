@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from firstword.app.text.english import conditions, contexts, units, vocabulary
+from firstword.app.text.english import conditions, contexts, numerals, units, vocabulary
 from firstword.app.text.english.conditions import Condition
 
 # ruff: noqa: RUF001  typographic dashes, quotes and signs are meant
@@ -322,10 +322,10 @@ LETTERS = _rules(
     ),
     ("serial.version", r"\b(?P<v>[vV])(?P<version>\d+(?:\.\d+)+)(?!\d)"),
     ("serial.groups_behind", r"\b(?P<letters>[A-Z]+)-(?P<year>19\d\d|20\d\d)-(?P<digits>\d+)(?![\d-])"),
-    ("roman.number", r"\b(?P<roman>[IVXLCDM]+)(?![\w-])", conditions.is_counted_in_roman),
-    ("roman.number", r"\b(?P<roman>[ivxl]{2,6})(?![\w-])", conditions.is_counted_in_roman),
-    ("roman.year", r"\b(?P<roman>M{1,2}[CDXLIV]{2,})(?![\w-])", conditions.is_year_in_roman),
-    ("roman.range", r"\b(?P<roman>[IVXL]+)[-–](?P<last>[IVXL]+)(?![\w-])", conditions.is_counted_in_roman),
+    ("roman.number", r"\b(?P<roman>[IVXLCDM]+)(?![\w-])", numerals.is_counted),
+    ("roman.number", r"\b(?P<roman>[ivxl]{2,6})(?![\w-])", numerals.is_counted),
+    ("roman.year", r"\b(?P<roman>M{1,2}[CDXLIV]{2,})(?![\w-])", numerals.is_year),
+    ("roman.range", r"\b(?P<roman>[IVXL]+)[-–](?P<last>[IVXL]+)(?![\w-])", numerals.is_counted),
     ("range.names", rf"\b(?P<first>{_WEEKDAY})\s?[-–]\s?(?P<last>{_WEEKDAY})(?!\w)"),
     ("range.names", rf"\b(?P<first>{vocabulary.MONTH})\s?[-–]\s?(?P<last>{vocabulary.MONTH})(?!\w)"),
     ("range.letters", r"\b(?P<first>[A-Z])–(?P<last>[A-Z])\b|\b(?:A-Z|a-z)\b"),
@@ -335,8 +335,8 @@ LETTERS = _rules(
     ("serial.sharp", r"\b(?P<letter>[A-G])#(?!\w)"),
     ("serial.road", r"\b(?P<letters>US|I|SR|CR)-(?P<digits>\d{1,3})\b"),
     ("serial.road", r"\b(?P<letters>A)(?P<digits>3\d0)(?=neo\b|\b)"),
-    ("roman.century", r"\b(?P<roman>[IVXLCDM]+)\b", conditions.is_century),
-    ("roman.ordinal", r"\b(?P<roman>[IVXLC]{1,7})\b", conditions.is_reign),
+    ("roman.century", r"\b(?P<roman>[IVXLCDM]+)\b", numerals.is_century),
+    ("roman.ordinal", r"\b(?P<roman>[IVXLC]{1,7})\b", numerals.is_reign),
     (
         "initialism.letters",
         r"\b(?:US|IT|WHO|AD|BC|EST|PST|ETA|CET|AM|PM|OR|ID)(?![\w’'])",

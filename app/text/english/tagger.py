@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from firstword.app.text.addresses import find_addresses
 from firstword.app.text.english import contexts, rules, units, vocabulary
-from firstword.app.text.english.conditions import is_roman
 from firstword.app.text.english.context import Context, Tag
+from firstword.app.text.english.numerals import is_roman
 from firstword.app.text.phrases import Phrase
 
 # ruff: noqa: RUF001  typographic quotes are meant
