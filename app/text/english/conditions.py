@@ -28,9 +28,16 @@ _AT = frozenset(["at", "by", "from", "until", "till"])  # "after 2000 hours" is 
 
 def is_military(found: Match, context: Context) -> bool:
     """Hours of a day as "1900 hours", rather than so many hours."""
+    start = found.start()
     has_hours = found["unit"] or context.is_ahead(found.end(), contexts.HOURS)
-    is_time = found["hour"][0] == "0" or context.is_behind(found.start(), _AT)
+    is_at = context.is_behind(start, _AT) and not context.is_behind(start, contexts.CHANGED, 3)
+    is_time = found["hour"][0] == "0" or (is_at and not _are_counted(found, context))
     return bool(has_hours and is_time)
+
+
+def _are_counted(found: Match, context: Context) -> bool:
+    """ "2000 hours of use"."""
+    return re.match(r"\s*h(?:ou)?rs\s+of\b", found.string[found.end() :]) is not None
 
 
 def is_pressure(found: Match, context: Context) -> bool:
@@ -205,11 +212,55 @@ def _counts(ahead: str) -> bool:
 
 def is_code(found: Match, context: Context) -> bool:
     start = found.start()
+    last, before, *others = [*context.behind(start, 6), "", ""]
+    if before == "digits" and last in ("is", "are", "were"):
+        return True
+    if last in contexts.LINKS and before.isdecimal() and not _counts(context.ahead(found.end())):
+        return not contexts.CODES.isdisjoint(word.lower() for word in others)
     if context.is_behind(start, contexts.CODES, 3) and not context.ahead(found.end()).startswith("of"):
         return True
     if len(found["digits"]) >= 4 and context.is_behind(start, contexts.ORDERS, 2):
         return len(found["digits"]) > 4
     return False
+
+
+def is_code_in_groups(found: Match, context: Context) -> bool:
+    """ "004 219" behind "code": each group by digits."""
+    return context.is_behind(found.start(), contexts.CODES, 2) and not _counts(context.ahead(found.end()))
+
+
+def is_named(found: Match, context: Context) -> bool:
+    """ "the code's 2580"."""
+    word = next(iter(context.behind(found.start())), "")
+    stem = word[:-2] if word[-2:] in ("'s", "’s") else word  # noqa: RUF001  an apostrophe
+    return stem != word and stem.lower() in contexts.CODES and not context.ahead(found.end())
+
+
+def is_plate(found: Match, context: Context) -> bool:
+    """Digits behind letters that stand behind digits, as "7ABC123"."""
+    return re.search(r"(?<!\w)[0-9][0-9A-Z]*[A-Z]$", found.string[: found.start()]) is not None
+
+
+def is_failure(found: Match, context: Context) -> bool:
+    """A state of HTTP, rather than so many errors."""
+    is_error = context.is_ahead(found.end(), frozenset(["error"]))
+    return context.is_behind(found.start(), frozenset(["error", "http", "https"])) or (
+        is_error and context.is_behind(found.start(), contexts.ARTICLES)
+    )
+
+
+def is_score(found: Match, context: Context) -> bool:
+    """So many of five, ten or a hundred points."""
+    if int(found["above"].partition(".")[0]) > int(found["below"]):
+        return False
+    ahead = context.ahead(found.end()).strip(vocabulary.EDGES + ".").lower()
+    if ahead == "of":
+        return False
+    return (
+        "." in found["above"]
+        or ahead in contexts.SCORES
+        or (context.is_behind(found.start(), contexts.SCORED, 2) and ahead not in units.UNITS)
+    )
 
 
 def is_dialed(found: Match, context: Context) -> bool:

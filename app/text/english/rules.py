@@ -52,7 +52,7 @@ _CODE = r"(?:US\$|[A-Z]{3,4}\b|Rs\b\.?|RM\b|kr\b|zł(?!\w)|Kč(?!\w))"
 _SCALE = rf"(?P<scale>{_alternatives(vocabulary.SCALES)})(?![\w²³])"
 # Any letters: whether they are a unit is looked up, which takes less time than so many branches.
 _UNIT = (
-    r"(?P<unit>N[·⋅]m|[lL]/100\s?km|(?:(?:sq|cu)\.? |fl\.? )?[A-Za-zµμ\u2126\u03a9]+[²³23]?"
+    r"(?P<unit>N[·⋅]m|[lL]/100\s?km|(?:(?:sq|cu)\.?[ -]|fl\.? )?[A-Za-zµμ\u2126\u03a9]+[²³23]?"
     r"|°\s?[CF]\b|[°º][CF]?|[℃℉%‰])(?![\w°²³])"
 )
 _PER = r"(?:/(?P<per>[A-Za-zµμ]+[²³23]?)(?![\w/]))?"
@@ -148,7 +148,13 @@ DIGITS = _rules(
         "cardinal.grouped",
         r"(?<![\d.,])(?P<number>[1-9]\d{0,2}(?: \d{3}){2,}|[1-9]\d{0,2} \d00)(?![\d.,]\d|\d| \d)",
     ),
+    (
+        "serial.groups",
+        r"(?<![\d.,$-])\d{3,4}(?: \d{3,4}){1,3}(?![\d.,]\d|\w|%|/)",
+        conditions.is_code_in_groups,
+    ),
     ("digits.code", r"(?<![\d.,$-])(?P<digits>\d{3,12})(?![\d.,]\d|\d|\w|%|/)", conditions.is_code),
+    ("digits.code", r"(?<![\d.,$-])(?P<digits>\d{3,12})(?![\d.,]\d|\d|\w|%|/)", conditions.is_named),
     ("digits.code", r"(?<![\d.,$-])(?P<digits>\d{3})(?![\d.,]\d|\d|\w|%|/|:)", conditions.is_dialed),
     (
         "date.day_first",
@@ -185,6 +191,10 @@ DIGITS = _rules(
         rf"(?<![\d.,:/])(?P<hour>1[0-2]|0?[1-9])\.(?P<minutes>[0-5]\d){_HALF}{_ZONE}(?!\w)",
     ),
     (
+        "time.hour",
+        r"(?<![\d.,:/])(?P<hour>1[0-2]|0?[1-9]):00(?=\s?[-–—]\s?\d\d?(?::\d\d)?\s?[AaPp]\.?[Mm]\b)",
+    ),
+    (
         "time.clock",
         rf"(?<![\d.,:/])(?P<hour>[01]?\d"
         rf"|2[0-4]):(?P<minutes>[0-5]\d)(?::(?P<seconds>[0-5]\d))?{_HALF}?{_ZONE}(?![\d:])",
@@ -199,7 +209,10 @@ DIGITS = _rules(
             frozenset(["version", "python", "release", "ubuntu", "node", "chapter", "section"])
         ),
     ),
-    ("measure.feet_and_inches", r"(?P<feet>\d+)['′’] ?(?P<inches>\d+)(?:[\"″”]|'')?(?!\w)"),
+    (
+        "measure.feet_and_inches",
+        r"(?P<feet>\d+)['′’] ?(?P<inches>\d+)(?: (?P<above>\d)/(?P<below>\d+))?(?:[\"″”]|'')?(?!\w)",
+    ),
     ("measure.feet_and_inches", r"(?<![\w.,])(?P<feet>\d+)ft\s?(?P<inches>\d+)in(?!\w)"),
     (
         "measure.feet",
@@ -211,6 +224,11 @@ DIGITS = _rules(
     (
         "formula.scientific",
         r"(?<![\w.])(?P<number>\d+(?:\.\d+)?)[eE](?P<power>[+-]?\d+)(?!\w)",
+    ),
+    (
+        "fraction.score",
+        r"(?<![\w/.,$€£])(?P<above>\d{1,2}(?:\.\d)?)/(?P<below>5|10|100)(?![\w/]|[.,]\d)",
+        conditions.is_score,
     ),
     (
         "measure.fraction",
@@ -237,6 +255,7 @@ DIGITS = _rules(
         r"(?<![\w.'’$])(?P<digits>1[1-9]\d0|20\d0)['’]?s\b",
     ),
     ("date.decade", r"(?<![\w.'’$])(?P<digits>[1-9]0)['’]?s\b", conditions.is_bare_decade),
+    ("date.decade", r"(?<![\w.'’$])(?P<digits>[2-9]0)s(?=-(?:themed|styled?|inspired|era|born|ish|esque)\b)"),
     ("date.decade", r"(?<=\ds[-–])(?P<digits>[1-9]0)s\b"),
     ("cardinal.plural", r"(?<![\w.'’$])(?P<digits>[1-9]0)['’]s\b"),
     (
@@ -252,7 +271,7 @@ DIGITS = _rules(
     (
         "measure.amount",
         rf"(?<![\d.,:/]){_NUMBER}(?:\s?(?P<scale>hundred|thousand|million|billion|trillion)\s)?"
-        rf"(?P<gap>[\s-]?){_UNIT}{_PER}",
+        rf"(?P<gap>[\s-]?){_UNIT}{_PER}(?:\.(?=\s(?:x|by)\s))?",
         conditions.is_unit,
     ),
     ("date.era", rf"(?<![\w,.])(?P<digits>\d{{1,4}}|\d{{1,3}}(?:,\d{{3}})+)\s(?P<era>{contexts.ERAS})(?!\w)"),
@@ -270,7 +289,7 @@ DIGITS = _rules(
     ("range.ratio", r"(?<![\w:])(?P<low>\d+):(?P<high>\d+)(?![\d:])"),
     (
         "serial.model",
-        r"(?<![\w.,$:-])(?P<digits>\d{3})-(?P<variant>\d{2,3})(?![\w-])",
+        r"(?<![\w.,$:-])(?P<digits>\d{3})-(?P<variant>\d{1,3})(?![\w-])",
         conditions.behind(contexts.AIRCRAFT),
     ),
     (
@@ -282,6 +301,11 @@ DIGITS = _rules(
         "cardinal.parts",
         r"(?<![\w.,$:-])(?P<digits>\d{3,4})(?![\d.,]\d|[\w%°/:'’-])",
         conditions.is_flight,
+    ),
+    (
+        "cardinal.parts",
+        r"(?<![\w.,$:-])(?P<digits>[1-5]\d\d)(?![\d.,]\d|[\w%°/:'’-])",
+        conditions.is_failure,
     ),
     ("cardinal.number", r"(?P<number>(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?)"),
 )
@@ -361,7 +385,7 @@ OTHERS = _rules(
     ("formula.sign", r"(?<=[\d)])(?P<sign>/)(?=[\d(])", conditions.is_formula),
     ("formula.sign", r"(?<=[\d)])\s(?P<sign>/)\s(?=[\d(])"),
     ("formula.times", r"(?<=\d)\sx\s(?=\d)", conditions.is_formula),
-    ("formula.by", r"(?<=[\w\"'])\s(?P<sign>x)\s(?=\d)"),
+    ("formula.by", r"(?<=[\w\"'.])\s(?P<sign>x)\s(?=\d)"),
     ("formula.compare", r"(?P<sign>[<>≤≥≠≈])\s?(?=[\d.])"),
     (
         "range.to",
@@ -391,8 +415,10 @@ _CODES = _rules(
     # A letter code and its number: "A4", "COVID-19", "BA2490", "c325b".
     (
         "serial.inner",
-        r"(?:(?<=[a-z])|(?<=[A-Z])(?<![RG]TX)(?<!RX)(?=\d{4}))(?<!\dx)(?P<digits>\d{3,})(?=(?!s\b)[A-Za-z])",
+        r"(?:(?<=[a-z])|(?<=[A-Z])(?<![RG]TX)(?<!RX)(?=\d{4}|\d{3}[A-Z]))(?<!\dx)(?P<digits>\d{3,})(?=(?!s\b)[A-Za-z])",
     ),
+    ("serial.inner", r"(?<=[A-Z])(?P<digits>\d{3,})(?!\w)", conditions.is_plate),
+    ("serial.craft", r"(?<![A-Za-z][A-Za-z])(?<=[A-Z])-?(?P<digits>[1-9]\d\d)(?![.,]?\d|[\w-])"),
     ("serial.plural", r"(?<=[A-Z])-(?P<digits>\d{2,3})s\b"),
     ("serial.code", r"(?<=[A-Za-z])(?P<digits>\d+)(?![.,]?\d)"),
     ("serial.code", r"(?<=[A-Z])-(?P<digits>\d+)(?![.,]?\d|s\b)"),

@@ -145,6 +145,12 @@ def _measured_fraction(fields: Fields, previous: str, is_counted: bool) -> str:
     return f"{_fraction(fields, '')} {several if fields['whole'] and not is_counted else one}"
 
 
+def _feet_and_inches(fields: Fields, text: str) -> str:
+    inches = value_of(fields, "inches")
+    with_part = _fraction({**fields, "whole": inches}, "") if fields.get("above") else cardinal(inches)
+    return f"{cardinal(value_of(fields, 'feet'))} foot {with_part}"
+
+
 def _pressure(fields: Fields, text: str) -> str:
     spoken = f"{cardinal(value_of(fields, 'above'))} over {cardinal(value_of(fields, 'below'))}"
     return f"{spoken} millimeters of mercury" if fields["unit"] else spoken
@@ -189,9 +195,12 @@ def _telephone(fields: Fields, text: str) -> str:
     extension = fields.get("extension")
     text = text.removesuffix(f"x{extension}")
     runs = re.findall(r"[0-9]+", text)
-    is_free = len(runs) > 1 and runs[0] == "1"
+    area = 1 if runs[0] == "1" else 0
+    is_free = len(runs) > 2 or (area == 1 and len(runs) > 1)
     blocks = [
-        f"{cardinal(run[0])} hundred" if is_free and at == 1 and run[1:] == "00" else by_digits(run)
+        f"{cardinal(run[0])} hundred"
+        if is_free and at == area and run[0] != "0" and run[1:] == "00"
+        else by_digits(run)
         for at, run in enumerate(runs)
     ]
     blocks += [f"extension {by_digits(extension)}"] if extension else []
@@ -313,9 +322,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "digits.code": _named("digits", by_digits),
     "money.range": _range_of_money,
     "money.decade": lambda fields, text: plural(cardinal(value_of(fields, "number"))),
-    "measure.feet_and_inches": lambda fields, text: (
-        f"{cardinal(value_of(fields, 'feet'))} foot {cardinal(value_of(fields, 'inches'))}"
-    ),
+    "measure.feet_and_inches": _feet_and_inches,
     "measure.feet": lambda fields, text: f"{cardinal(value_of(fields, 'number'))} feet",
     "measure.degrees": _degrees,
     "measure.pressure": _pressure,
@@ -338,6 +345,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
         by_digits(run) if run.isdecimal() else run for run in re.findall(r"\d+|\D+", text)
     ),
     "serial.inner": lambda fields, text: f" {by_digits(value_of(fields, 'digits'))}",
+    "serial.craft": lambda fields, text: f" {in_parts(value_of(fields, 'digits'))}",
     "serial.plural": lambda fields, text: f" {plural(cardinal(value_of(fields, 'digits')))}",
     "serial.pixels": lambda fields, text: (
         f"{in_parts(value_of(fields, 'wide'))} by {in_parts(value_of(fields, 'high'))}"
@@ -362,6 +370,9 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     ),
     "fraction.common": _fraction,
     "fraction.rare": _rare_fraction,
+    "fraction.score": lambda fields, text: (
+        f"{number(value_of(fields, 'above'))} out of {number(value_of(fields, 'below'))}"
+    ),
     "roman.number": _roman,
     "roman.year": lambda fields, text: year(str(roman_value(text))),
     "roman.range": lambda fields, text: (
