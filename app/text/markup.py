@@ -37,6 +37,7 @@ _HTML = (
 )
 _HTML_TAG = re.compile(rf"</?(?:{_HTML})(?:\s[^<>]*)?/?>", re.IGNORECASE)
 _KEY = re.compile(r"<([A-Z][\w+ -]{0,20})>")
+_EMOTICON = re.compile(r"[:;]['’]?-?[()DPpO/|]{1,3}|XD|xD|<3+|\^_+\^")
 _ENTITY = re.compile(r"&(?:#\d{1,6}|#x[0-9A-Fa-f]{1,5}|[A-Za-z]{2,8});")
 HTML_OPENING = re.compile(rf"<(?:{_HTML})$", re.IGNORECASE)
 """A tag whose attributes come as the next words."""
@@ -48,7 +49,7 @@ def clean_phrase(phrase: str) -> str:
         return phrase
     phrase = _PICTURES.sub("", _BETWEEN_WORDS.sub(" ", _UNSPEAKABLE.sub("", _BULLETS.sub(" ", phrase))))
     phrase = phrase.translate(_FULL_WIDTH).strip()
-    if _RULE.fullmatch(phrase) or _FENCE.fullmatch(phrase):
+    if _RULE.fullmatch(phrase) or _FENCE.fullmatch(phrase) or _EMOTICON.fullmatch(phrase):
         return ""
     if "&" in phrase:
         phrase = _ENTITY.sub(lambda entity: html.unescape(entity[0]), phrase)

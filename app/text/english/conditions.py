@@ -333,6 +333,8 @@ def is_initialism(found: Match, context: Context) -> bool:
     if word in ("US", "IT"):
         return True
     is_numbered = previous[-1:].isdigit() or following[:1].isdigit()
+    if word == "ID" and "," not in context.phrase.previous and not following[:1].isdigit():
+        return True  # no state
     if word in ("AM", "PM", "OR", "ID"):
         return previous in ("the", "The", "an", "a", "An", "A")
     return is_numbered or previous in contexts.LETTERS_BEHIND or word in ("EST", "PST", "ETA", "CET")
@@ -344,6 +346,20 @@ def is_capitals(word: str) -> bool:
 
 def has_inches(found: Match, context: Context) -> bool:
     return not context.phrase.is_quoted and '"' not in found.string[: found.start()]
+
+
+def is_behind_power(found: Match, context: Context) -> bool:
+    """A unit behind a power of ten."""
+    before = f"{context.phrase.before} {context.text[: found.start()]}".rstrip()
+    unit = found["unit"]
+    if re.search(r"\b10(?:\^\S+|[⁰¹²³⁴-⁹⁻]+)$", before) is None or unit in ("in", "A", "C", "d", "t", "h"):
+        return False
+    return unit in units.UNITS and (not found["per"] or is_per(found, context))
+
+
+def is_path(found: Match, context: Context) -> bool:
+    """Of a file, or a command that begins with a slash."""
+    return found[0].count("/") > 1 or context.is_behind(found.start(), contexts.TYPED)
 
 
 def is_formula(found: Match, context: Context) -> bool:

@@ -71,6 +71,11 @@ SCORED = _words("score scored scores rate rated rates rating grade graded review
 SCORES = _words("star stars points")
 PRESSURE = _words("pressure bp")
 OF = _words("of")
+TYPED = _words("type typing typed enter run use using command commands send cd open")
+MENUS = re.compile(
+    r"\b(?:(?i:go to|open|click|tap|select|navigate to|choose)|Settings|Menu|File|Edit|View|Tools)\b[^.!?]*$"
+)
+"""Before a path through menus, whose parts ">" joins."""
 SCREENS = _words(
     "pixel pixels px resolution resolutions screen screens display monitor image video wallpaper"
 )

@@ -133,6 +133,9 @@ def _operator(text: str, phrase: Phrase) -> str:
         return "" if starts_line or phrase.previous[-1:] in ",.;:!?-–—" else ","
     if text == "x":
         return text
+    if text == ">" and phrase.previous[:1].isupper() and phrase.following[:1].isupper():
+        is_path = len(phrase.previous) > 1 and contexts.MENUS.search(phrase.before)
+        return "," if is_path else vocabulary.OPERATORS[text]
     is_counting = phrase.previous[-1:].isdigit() or phrase.following[:1].isdigit()
     return vocabulary.OPERATORS[text] if is_counting or text in _OPERATORS_ALONE else ""
 

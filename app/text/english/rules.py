@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from firstword.app.text.addresses import FILE
 from firstword.app.text.english import conditions, contexts, numerals, units, vocabulary
 from firstword.app.text.english.conditions import Condition
 
@@ -164,7 +165,7 @@ DIGITS = _rules(
     (
         "address.street",
         rf"(?<![\d.,:/$-])(?P<house>\d{{1,5}})(?P<letter>[A-Z])? (?P<name>(?:{_COMPASS} )?"
-        rf"(?:(?:[A-Z][\w.'’-]*|\d+(?:st|nd|rd|th)) ){{1,3}}?){_STREET}(?: (?P<compass>{_COMPASS}))?(?!\w)",
+        rf"(?:(?:[A-Z][\w.'’-]*|\d+(?:st|nd|rd|th)) ){{1,4}}?){_STREET}(?: (?P<compass>{_COMPASS}))?(?!\w)",
         conditions.is_address,
     ),
     (
@@ -353,6 +354,12 @@ LETTERS = _rules(
     ("range.names", rf"\b(?P<first>{_WEEKDAY})\s?[-–]\s?(?P<last>{_WEEKDAY})(?!\w)"),
     ("range.names", rf"\b(?P<first>{vocabulary.MONTH})\s?[-–]\s?(?P<last>{vocabulary.MONTH})(?!\w)"),
     ("range.letters", r"\b(?P<first>[A-Z])–(?P<last>[A-Z])\b|\b(?:A-Z|a-z)\b"),
+    (
+        "measure.unit",
+        r"(?<=[\d⁰¹²³⁴-⁹)] )(?P<unit>[A-Za-zµμ]+[²³]?)(?:/(?P<per>[A-Za-z]+[²³]?))?(?![\w/])",
+        conditions.is_behind_power,
+    ),
+    ("initialism.dotted", r"\b(?:[A-Z]\.){2,}(?=[-–'’][A-Za-z])"),
     ("formula.function", r"\b(?P<name>[fgh])\((?P<of>[xyztn])\)(?!\w)"),
     ("abbreviation.route", r"\bRte\b\.?(?=\s\d)"),
     ("serial.war", r"\bWW(?P<number>[12])\b"),
@@ -402,6 +409,11 @@ OTHERS = _rules(
     ("date.decade", r"['’](?P<digits>[1-9]0)s\b"),
     ("date.short_year", r"(?<!\w)['’](?P<digits>\d\d)(?!\w)"),
     ("cardinal.number", r"(?P<number>\.\d+)"),
+    ("electronic.path", r"(?<![\w/.:<)])(?:~(?=/))?(?:/[A-Za-z][\w.-]*)+/?", conditions.is_path),
+    (
+        "electronic.dot",
+        rf"(?<![\w.])\.(?=(?:env|git(?:ignore|hub)|bashrc|zshrc|vimrc|dockerignore|NET|{FILE})\b)",
+    ),
     ("electronic.handle", r"(?<!\w)@(?P<host>[A-Za-z_](?:[\w.]*\w)?)(?![\w\u00c0-\uffff])"),
     ("formula.root", r"√\s?(?=[\d(])"),
 )

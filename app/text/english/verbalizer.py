@@ -29,6 +29,7 @@ MAX_DENOMINATOR = 10
 COMMON_DENOMINATORS = frozenset({"12", "16", "20", "32", "64", "100", "1000"})
 _PARTS = {"2": ("half", "halves"), "4": ("quarter", "quarters")}
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻−", "0123456789--")
+_YOUNGER = {"Jr": "Junior", "Sr": "Senior"}
 _CURRENCIES = {**units.CODES, **units.PREFIXED, **units.MONEY}
 
 
@@ -259,12 +260,21 @@ def _street(fields: Fields, text: str) -> str:
     return " ".join([building, *words, kind, *([contexts.COMPASS[compass]] if compass else [])])
 
 
+def _unit(fields: Fields, text: str) -> str:
+    whole = units.UNITS.get(text)
+    return whole[1] if whole else f"{units.UNITS[value_of(fields, 'unit')][1]}{_per(fields)}"
+
+
+def _path(fields: Fields, text: str) -> str:
+    return re.sub(r"[~/._-]", lambda mark: f" {ENGLISH_MARKS[mark[0]]} ", text)
+
+
 def _street_word(word: str) -> str:
     if word[0].isdigit():
         return ordinal(word[:-2])
     if word == "St.":
         return "Saint"
-    return contexts.COMPASS.get(word, word)
+    return contexts.COMPASS.get(word) or _YOUNGER.get(word.rstrip("."), word)
 
 
 def _state(fields: Fields, text: str) -> str:
@@ -381,6 +391,8 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "address.street": _street,
     "address.state": _state,
     "electronic.address": lambda fields, text: say_address(fields, ENGLISH_MARKS, by_digits),
+    "electronic.path": _path,
+    "electronic.dot": _fixed(" dot "),
     "electronic.handle": lambda fields, text: (
         f" at {say_address({**fields, 'user': None, 'path': None}, {**ENGLISH_MARKS, '_': ''}, by_digits)}"
     ),
@@ -394,6 +406,8 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "formula.multiple": _fixed(" times"),
     "formula.minus": _fixed(" minus "),
     "formula.root": _fixed("the square root of "),
+    "measure.unit": _unit,
+    "initialism.dotted": lambda fields, text: " ".join(text.replace(".", "")),
     "initialism.letters": lambda fields, text: " ".join(text),
     "abbreviation.route": _fixed("Route"),
     "abbreviation.word": _named("spoken", str),
