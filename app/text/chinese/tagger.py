@@ -291,7 +291,8 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("measure.speed", rf"(?<![\w.]){_AMOUNT}\s?(?:km/h|KM/H)(?![A-Za-z])", None),
     (
         "measure.share",
-        rf"(?<![A-Za-z\d.]){_AMOUNT}\s?(?P<unit>{_alternatives(contexts.UNITS)})/(?=\d+\s?[A-Za-z])",
+        rf"(?<![A-Za-z\d.]){_AMOUNT}\s?(?P<unit>{_alternatives(contexts.UNITS)})"
+        r"/(?:(?=\d+\s?[A-Za-z])|(?P<per>kg|g|m?[lL]|d[lL]|min)(?![\w/]))",
         None,
     ),
     ("measure.amount", rf"(?<![A-Za-z\d.]){_AMOUNT}\s?{_UNIT}", None),

@@ -191,7 +191,9 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "serial.plate": lambda fields, text: by_digits(_of(fields, "digits")),
     "duration.primes": _minutes_and_seconds,
     "measure.minutes": _minutes_and_seconds,
-    "measure.share": lambda fields, text: f"{_measure(fields, text)}每",
+    "measure.share": lambda fields, text: (
+        f"{_measure(fields, text)}每{contexts.UNITS.get(fields['per'] or '', '')}"
+    ),
     "formula.plus": lambda fields, text: "加",
     "fraction.plain": _fraction,
     "date.holidays": lambda fields, text: "到".join(

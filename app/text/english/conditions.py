@@ -31,13 +31,8 @@ def is_military(found: Match, context: Context) -> bool:
     start = found.start()
     has_hours = found["unit"] or context.is_ahead(found.end(), contexts.HOURS)
     is_at = context.is_behind(start, _AT) and not context.is_behind(start, contexts.CHANGED, 3)
-    is_time = found["hour"][0] == "0" or (is_at and not _are_counted(found, context))
-    return bool(has_hours and is_time)
-
-
-def _are_counted(found: Match, context: Context) -> bool:
-    """ "2000 hours of use"."""
-    return re.match(r"\s*h(?:ou)?rs\s+of\b", found.string[found.end() :]) is not None
+    is_until = contexts.UNTIL_HOURS.search(f"{context.phrase.before} {context.text[:start]}".rstrip())
+    return bool(has_hours and (found["hour"][0] == "0" or is_at or is_until))
 
 
 def is_pressure(found: Match, context: Context) -> bool:
@@ -144,7 +139,7 @@ def is_unit(found: Match, context: Context) -> bool:
     if unit in ("M", "B"):
         return False
     if unit == "s":
-        return not is_decade(found, context)
+        return not is_decade(found, context) or context.is_ahead(end, contexts.TIMED)
     return not (unit == "m" and is_minutes(found, context))
 
 
@@ -188,7 +183,7 @@ def is_scale(found: Match, context: Context) -> bool:
 def is_year(found: Match, context: Context) -> bool:
     """Four digits are a year unless they count what follows."""
     if context.is_behind(found.start(), contexts.YEAR_BEHIND):
-        return True
+        return not context.is_ahead(found.end(), contexts.MEASURES)
     return (
         not _counts(context.ahead(found.end()))
         or found["year"][1:] == "000"
@@ -217,7 +212,7 @@ def is_code(found: Match, context: Context) -> bool:
         return True
     if last in contexts.LINKS and before.isdecimal() and not _counts(context.ahead(found.end())):
         return not contexts.CODES.isdisjoint(word.lower() for word in others)
-    if context.is_behind(start, contexts.CODES, 3) and not context.ahead(found.end()).startswith("of"):
+    if context.is_behind(start, contexts.CODES, 3) and not context.is_ahead(found.end(), contexts.COUNTED):
         return True
     if len(found["digits"]) >= 4 and context.is_behind(start, contexts.ORDERS, 2):
         return len(found["digits"]) > 4
@@ -226,7 +221,9 @@ def is_code(found: Match, context: Context) -> bool:
 
 def is_code_in_groups(found: Match, context: Context) -> bool:
     """ "004 219" behind "code": each group by digits."""
-    return context.is_behind(found.start(), contexts.CODES, 2) and not _counts(context.ahead(found.end()))
+    return context.is_behind(found.start(), contexts.CODES, 3) and not context.is_ahead(
+        found.end(), contexts.COUNTED
+    )
 
 
 def is_named(found: Match, context: Context) -> bool:

@@ -45,6 +45,11 @@ COUNTABLE = _words(
     "songs photos residents hits impressions clicks installs visits reviews plays times more less plus "
     "per a"
 )
+COUNTED = (COUNTABLE - _words("times more less plus per a")) | _words("of lines people students characters")
+MEASURES = _words(
+    "hours minutes seconds miles meters kilometers feet pounds tons dollars euros calories points votes"
+)
+"""No year stands before one of these."""
 ABOUT = _words(
     "about over under nearly almost around roughly approximately some than to of with has have had"
 )
@@ -67,6 +72,7 @@ CHANGED = _words(
     "lengthened up down off overrun missed shorter longer limited capped trained"
 )
 """Behind one of these so many hours follow, rather than a time of day."""
+UNTIL_HOURS = re.compile(r"\b[0-2]\d{3} (?:hours|hrs\.?)(?: to| and| -)$")
 SCORED = _words("score scored scores rate rated rates rating grade graded review gave give got get gets")
 SCORES = _words("star stars points")
 PRESSURE = _words("pressure bp")
