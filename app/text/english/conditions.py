@@ -355,8 +355,10 @@ def is_behind_power(found: Match, context: Context) -> bool:
 
 
 def is_path(found: Match, context: Context) -> bool:
-    """Of a file, or a command that begins with a slash."""
-    return found[0].count("/") > 1 or context.is_behind(found.start(), contexts.TYPED)
+    """Of a file, or a command that begins with a slash; no sound between two of them, as "/i/"."""
+    parts = found[0].strip("/").split("/")
+    is_sound = len(parts) == 1 and found[0].endswith("/") and not found.string[found.end() :][:1].isalnum()
+    return not is_sound and (found[0].count("/") > 1 or context.is_behind(found.start(), contexts.TYPED))
 
 
 def is_formula(found: Match, context: Context) -> bool:

@@ -61,7 +61,8 @@ def _long_form(word: str, phrase: Phrase) -> str | None:
         return vocabulary.MONTHS[word[:3].lower()]
     if word in vocabulary.PLACES and phrase.previous[:1].isupper() and phrase.previous.endswith(","):
         return vocabulary.PLACES[word]
-    if word == "v." and not (phrase.previous[:1].isupper() and following[:1].isupper()):
+    is_apart = phrase.previous.endswith(",")  # "Adore, v.: To venerate"
+    if word == "v." and (is_apart or not (phrase.previous[:1].isupper() and following[:1].isupper())):
         return None
     return _in_tables(word)
 

@@ -266,7 +266,8 @@ def _unit(fields: Fields, text: str) -> str:
 
 
 def _path(fields: Fields, text: str) -> str:
-    return re.sub(r"[~/._-]", lambda mark: f" {ENGLISH_MARKS[mark[0]]} ", text)
+    spoken = say_address({"host": None, "user": None, "path": text}, ENGLISH_MARKS, by_digits)
+    return f"{spoken} slash " if text.endswith("/") else spoken
 
 
 def _street_word(word: str) -> str:
@@ -354,7 +355,9 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "serial.mixed": lambda fields, text: " ".join(
         by_digits(run) if run.isdecimal() else run for run in re.findall(r"\d+|\D+", text)
     ),
-    "serial.inner": lambda fields, text: f" {by_digits(value_of(fields, 'digits'))}",
+    "serial.inner": lambda fields, text: (
+        f" {cardinal(text) if len(text) == 3 and text.endswith('00') else by_digits(text)}"
+    ),
     "serial.craft": lambda fields, text: f" {in_parts(value_of(fields, 'digits'))}",
     "serial.plural": lambda fields, text: f" {plural(cardinal(value_of(fields, 'digits')))}",
     "serial.pixels": lambda fields, text: (
