@@ -380,9 +380,19 @@ def main(words: Sequence[str]) -> int:
     except OSError as error:
         print(error, file=sys.stderr)
         return 2
-    measured, layout = Measured(), LAYOUTS[arguments.bits]
-    with suppress(KeyboardInterrupt):
-        measure(arguments, given or sentences("en"), measured)
+    measured = Measured()
+    try:
+        with suppress(KeyboardInterrupt):
+            measure(arguments, given or sentences("en"), measured)
+    finally:  # a speech that is broken off may raise an error of its own
+        tell(measured, arguments)
+    if measured.pairs:
+        print(f"\n{opinions(measured.pairs)}")
+    return 0
+
+
+def tell(measured: Measured, arguments: argparse.Namespace) -> None:
+    layout = LAYOUTS[arguments.bits]
     threshold = Detector(KEY, arguments.bits).threshold(3)
     print(
         f"{arguments.bits} bits and {layout.check_bits} of check, strength {arguments.strength:g}; clips of "
@@ -399,6 +409,3 @@ def main(words: Sequence[str]) -> int:
             **measured.as_json(),
         }
         arguments.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    if measured.pairs:
-        print(f"\n{opinions(measured.pairs)}")
-    return 0

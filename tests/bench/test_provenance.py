@@ -1,6 +1,7 @@
 """The instrument of the watermark: its clips, its rows and what it says of speech without a mark."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -57,13 +58,18 @@ def test_clips_are_pieces_of_speech_one_behind_the_other() -> None:
     assert [len(clip) for clip in clips] == [5 * DETECTOR_HZ] * 2, "those of silence are left out"
 
 
+@pytest.mark.parametrize("ended_by", [KeyboardInterrupt, RuntimeError])
 def test_run_that_is_broken_off_tells_what_it_has(
-    speech: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ended_by: type[BaseException],
+    speech: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def broken_off(*_: object) -> None:
-        raise KeyboardInterrupt
+        raise ended_by
 
     attacks = {"clean": provenance.ATTACKS["clean"], "stop": broken_off}
     monkeypatch.setattr(provenance, "ATTACKS", attacks)
-    assert provenance.main(["--speech", str(speech), "--clips", "1"]) == 0
+    with nullcontext() if ended_by is KeyboardInterrupt else pytest.raises(ended_by):
+        assert provenance.main(["--speech", str(speech), "--clips", "1"]) == 0
     assert "| clean | 1 | 1 |" in capsys.readouterr().out
