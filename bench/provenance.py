@@ -1,11 +1,13 @@
 """How often a watermark is found behind codecs, noise, cuts and speeds, what passes for one, what it costs.
 
 It needs speech: what the built-in voice says of --texts, or the folder that an earlier run wrote. Found
-means: over the threshold and every bit right, blind, at an offset that nobody tells.
+means: over the threshold and every bit right, blind, at an offset that nobody tells. Ctrl+C ends it with the
+tables of what was measured until then.
 """
 
 import argparse
 import io
+import json
 import math
 import sys
 import time
@@ -27,12 +29,14 @@ from firstword.app.audio.watermark import DETECTOR_HZ, LAYOUTS, STRENGTH, Waterm
 from firstword.app.audio.watermark_detector import Detection, Detector
 from firstword.app.synthesizer import Synthesizer
 from firstword.bench.arguments import amount, count
+from firstword.bench.estimates import share_interval
 from firstword.bench.texts import sentences
 
 KEY, OTHER_KEY = b"of the instrument alone, no secret", b"another key of the instrument"
 CLIP_S: Final = 5.0
 MIN_SPEECH_S: Final = 3.0
 CHUNK: Final = 4800
+MIN_TAIL_TRIALS: Final = 200
 
 Attack = Callable[[Samples, np.random.Generator], Samples]
 
@@ -121,16 +125,37 @@ class Row:
         elif detection.payload is not None:
             self.wrong += 1
 
+    def as_json(self) -> dict[str, object]:
+        share = share_interval(self.found, self.trials)
+        return {
+            "behind": self.name,
+            "clips": self.trials,
+            "found": self.found,
+            "share": share.value,
+            "share_95": [share.low, share.high],
+            "wrong": self.wrong,
+            "lowest_score_found": self.lowest if self.found else None,
+            "cpu_s": float(np.mean(self.cpu_s)),
+        }
+
     def __str__(self) -> str:
-        share = 100 * self.found / max(1, self.trials)
+        share = share_interval(self.found, self.trials)
         lowest = f"{self.lowest:.1f}" if self.found else ""
-        cpu_s = np.mean(self.cpu_s) if self.cpu_s else 0.0
-        cells = (self.name, self.trials, self.found, f"{share:.1f} %", self.wrong, lowest, f"{cpu_s:.2f} s")
+        between = f"{100 * share.low:.1f} to {100 * share.high:.1f} %"
+        cells = (
+            self.name,
+            self.trials,
+            self.found,
+            between,
+            self.wrong,
+            lowest,
+            f"{np.mean(self.cpu_s):.2f} s",
+        )
         return f"| {' | '.join(map(str, cells))} |"
 
 
 HEADER: Final = (
-    "| behind | clips | found | share | wrong payload | lowest score found | CPU a search |\n"
+    "| behind | clips | found | 95 % interval | wrong payload | lowest score found | CPU a search |\n"
     "|---|---|---|---|---|---|---|"
 )
 
@@ -163,15 +188,15 @@ def speech_of(folder: Path | None, num_clips: int, texts: Sequence[str]) -> Iter
             yield samples
 
 
-def clip_of(samples: Samples, random: np.random.Generator) -> Samples | None:
-    """Cut CLIP_S out somewhere; None where too little of it is speech."""
+def clips_of(samples: Samples, random: np.random.Generator) -> Iterator[Samples]:
+    """Cut pieces of CLIP_S from a random start on; those with too little speech are left out."""
     size = round(CLIP_S * DETECTOR_HZ)
-    start = int(random.integers(0, max(1, min(len(samples) - size, 2 * DETECTOR_HZ))))
-    clip = samples[start : start + size]
-    frames = clip[: len(clip) // 240 * 240].reshape(-1, 240)
-    level = np.sqrt(np.mean(frames**2, axis=1))
-    speech_s = 0.01 * int(np.sum(level > 10 ** (-45 / 20)))
-    return clip if len(clip) == size and speech_s >= MIN_SPEECH_S else None
+    first = int(random.integers(0, max(1, min(len(samples) - size, 2 * DETECTOR_HZ))))
+    for start in range(first, len(samples) - size + 1, size):
+        clip = samples[start : start + size]
+        level = np.sqrt(np.mean(clip[: size // 240 * 240].reshape(-1, 240) ** 2, axis=1))
+        if 0.01 * int(np.sum(level > 10 ** (-45 / 20))) >= MIN_SPEECH_S:
+            yield clip
 
 
 def marked(samples: Samples, watermark: Watermark) -> tuple[Samples, float]:
@@ -181,11 +206,6 @@ def marked(samples: Samples, watermark: Watermark) -> tuple[Samples, float]:
     pieces = [marker.feed(samples[start : start + CHUNK]) for start in range(0, len(samples), CHUNK)]
     out = np.concatenate([*pieces, marker.finish()])
     return out, time.process_time() - began_s
-
-
-def found_in(detector: Detector, samples: Samples, searches_speeds: bool) -> tuple[Detection, float]:
-    began_s = time.process_time()
-    return detector.detect(samples, searches_speeds), time.process_time() - began_s
 
 
 @dataclass(slots=True)
@@ -202,17 +222,27 @@ class Null:
         self.alarms += detection.payload is not None
         self.audio_s += audio_s
 
-    def __str__(self) -> str:
+    def as_json(self) -> dict[str, object]:
         scores = np.sort(self.scores)
         top = scores[-max(10, len(scores) // 100) :]
-        decay = float(np.mean(top - top[0])) or math.nan
         share = len(top) / len(scores)
-        at = top[0] + decay * math.log(share / 1e-6)  # where the exponential tail of the highest is 1e-6
-        cells = (
-            *(self.name, len(scores), f"{self.audio_s / 3600:.2f} h", self.alarms),
-            *(f"{np.median(scores):.2f}", f"{scores[-1]:.2f}", f"{at:.2f}"),
-        )
-        return f"| {' | '.join(map(str, cells))} |"
+        at = float(top[0] + np.mean(top - top[0]) * math.log(share / 1e-6))
+        return {
+            "speech": self.name,
+            "trials": len(scores),
+            "audio_h": self.audio_s / 3600,
+            "alarms": self.alarms,
+            "median": float(np.median(scores)),
+            "highest": float(scores[-1]),
+            "at_1e-6": at
+            if len(scores) >= MIN_TAIL_TRIALS
+            else None,  # by the exponential tail of the highest
+        }
+
+    def __str__(self) -> str:
+        name, trials, audio_h, alarms, *scores = self.as_json().values()
+        shown = ("too few trials" if score is None else f"{score:.2f}" for score in scores)
+        return f"| {' | '.join(map(str, (name, trials, f'{audio_h:.2f} h', alarms, *shown)))} |"
 
 
 NULL_HEADER: Final = (
@@ -221,47 +251,74 @@ NULL_HEADER: Final = (
 )
 
 
-def measure(arguments: argparse.Namespace, texts: Sequence[str]) -> None:
+@dataclass(slots=True)
+class Measured:
+    """All of one run. embed_s: CPU seconds in which audio_s were marked."""
+
+    rows: dict[str, Row] = field(
+        default_factory=lambda: {name: Row(name) for name in (*ATTACKS, *SPEED_ATTACKS)}
+    )
+    unmarked: Null = field(default_factory=lambda: Null("unmarked"))
+    other_keyed: Null = field(default_factory=lambda: Null("marked with another key"))
+    pairs: list[tuple[Samples, Samples]] = field(default_factory=list)
+    embed_s: float = 0.0
+    audio_s: float = 0.0
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "rows": [row.as_json() for row in self.rows.values() if row.trials],
+            "without_the_mark": [null.as_json() for null in (self.unmarked, self.other_keyed) if null.scores],
+            "embed_cpu_s_per_s": self.embed_s / max(1e-9, self.audio_s),
+        }
+
+    def __str__(self) -> str:
+        rows = [str(row) for row in self.rows.values() if row.trials]
+        nulls = [str(null) for null in (self.unmarked, self.other_keyed) if null.scores]
+        cost = (
+            f"laid in for {self.embed_s / max(1e-9, self.audio_s):.5f} CPU seconds a second of audio, over "
+            f"{self.audio_s / 3600:.2f} h"
+        )
+        return "\n".join([HEADER, *rows, "", NULL_HEADER, *nulls, "", cost])
+
+
+def measure(arguments: argparse.Namespace, texts: Sequence[str], measured: Measured) -> None:
     random = np.random.default_rng(0)
-    bits = arguments.bits
+    bits, rows = arguments.bits, measured.rows
     detector, others = Detector(KEY, bits), [Detector(OTHER_KEY + bytes([n]), bits) for n in range(3)]
-    rows = {name: Row(name) for name in (*ATTACKS, *SPEED_ATTACKS)}
-    unmarked, other_keyed = Null("unmarked"), Null("marked with another key")
-    pairs: list[tuple[Samples, Samples]] = []
-    embed_s, audio_s = 0.0, 0.0
     for samples in speech_of(arguments.speech, arguments.clips, texts):
         payload = int(random.integers(2**bits))
         sound, cpu_s = marked(samples, Watermark(KEY, payload, bits, arguments.strength))
-        embed_s, audio_s = embed_s + cpu_s, audio_s + len(samples) / DETECTOR_HZ
+        measured.embed_s += cpu_s
+        measured.audio_s += len(samples) / DETECTOR_HZ
+        if len(measured.pairs) < arguments.mos:
+            measured.pairs.append((samples, sound))
+        for clip in clips_of(sound, random):
+            if rows["clean"].trials == arguments.clips:
+                break
+            for name, attack in ATTACKS.items():
+                rows[name].add(*_trial(detector, attack(clip, random), payload, False))
+            for name, attack in SPEED_ATTACKS.items():
+                if rows[name].trials < arguments.speed_clips:
+                    rows[name].add(*_trial(detector, attack(clip, random), payload, True))
         for other in (detector, *others):
-            unmarked.add(other.detect(samples[: 20 * DETECTOR_HZ]), len(samples) / DETECTOR_HZ)
+            measured.unmarked.add(other.detect(samples), len(samples) / DETECTOR_HZ)
         for other in others:
-            other_keyed.add(other.detect(sound[: 20 * DETECTOR_HZ]), len(sound) / DETECTOR_HZ)
-        if len(pairs) < arguments.mos:
-            pairs.append((samples, sound))
-        clip = clip_of(sound, random)
-        if clip is None:
-            continue
-        for name, attack in ATTACKS.items():
-            rows[name].add(*_trial(detector, attack(clip, random), payload, False))
-        for name, attack in SPEED_ATTACKS.items():
-            if rows[name].trials < arguments.speed_clips:
-                rows[name].add(*_trial(detector, attack(clip, random), payload, True))
-    layout = LAYOUTS[bits]
-    print(
-        f"{bits} bits and {layout.check_bits} of check, strength {arguments.strength:g}; clips of {CLIP_S:g} "
-        f"s with {MIN_SPEECH_S:g} s of speech or more; threshold {detector.threshold(3):.2f}\n"
-    )
-    print(HEADER, *(row for row in rows.values() if row.trials), sep="\n")
-    print(f"\n{NULL_HEADER}", unmarked, other_keyed, sep="\n")
-    print(f"\nlaid in for {embed_s / audio_s:.5f} CPU seconds a second of audio, over {audio_s / 3600:.2f} h")
-    if pairs:
-        print(f"\n{opinions(pairs)}")
+            measured.other_keyed.add(other.detect(sound), len(sound) / DETECTOR_HZ)
+        if rows["clean"].trials == arguments.clips:
+            break
+    for path in sorted(arguments.unmarked.rglob("*")) if arguments.unmarked else ():
+        samples, rate_hz = soundfile.read(path, dtype="float32")
+        samples = resampled(samples, rate_hz, DETECTOR_HZ)
+        measured.unmarked.add(detector.detect(samples), len(samples) / DETECTOR_HZ)
+        sound, _ = marked(
+            samples, Watermark(OTHER_KEY, int(random.integers(2**bits)), bits, arguments.strength)
+        )
+        measured.other_keyed.add(detector.detect(sound), len(sound) / DETECTOR_HZ)
 
 
 def _trial(detector: Detector, sound: Samples, payload: int, speeds: bool) -> tuple[Detection, int, float]:
-    detection, cpu_s = found_in(detector, sound, speeds)
-    return detection, payload, cpu_s
+    began_s = time.process_time()
+    return detector.detect(sound, speeds), payload, time.process_time() - began_s
 
 
 def opinions(pairs: Sequence[tuple[Samples, Samples]]) -> str:
@@ -304,18 +361,51 @@ def judges() -> dict[str, Callable[[Samples], float]]:
 
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench provenance", description=__doc__)
-    parser.add_argument("--clips", type=count, default=300, help="utterances, one clip of each")
+    parser.add_argument(
+        "--clips", type=count, default=300, help="of 5 s, of as many utterances as that takes"
+    )
     parser.add_argument("--speed-clips", type=count, default=100, help="of those, searched at any speed")
     parser.add_argument("--bits", type=int, choices=list(LAYOUTS), default=24)
     parser.add_argument("--strength", type=amount, default=STRENGTH)
     parser.add_argument("--speech", type=Path, help="folder of utterances, read first and written to")
+    parser.add_argument(
+        "--unmarked", type=Path, help="folder of other mono recordings, for false alarms alone"
+    )
     parser.add_argument("--texts", type=Path, help="one sentence a line; else those of this package")
     parser.add_argument("--mos", type=int, default=0, metavar="PAIRS", help="needs the extra voice")
+    parser.add_argument("--json", type=Path, help="file for what was measured")
     arguments = parser.parse_args(words)
     try:
         given = arguments.texts and arguments.texts.read_text("utf-8").splitlines()
     except OSError as error:
         print(error, file=sys.stderr)
         return 2
-    measure(arguments, given or sentences("en"))
+    measured = Measured()
+    try:
+        with suppress(KeyboardInterrupt):
+            measure(arguments, given or sentences("en"), measured)
+    finally:  # a speech that is broken off may raise an error of its own
+        tell(measured, arguments)
+    if measured.pairs:
+        print(f"\n{opinions(measured.pairs)}")
     return 0
+
+
+def tell(measured: Measured, arguments: argparse.Namespace) -> None:
+    layout = LAYOUTS[arguments.bits]
+    threshold = Detector(KEY, arguments.bits).threshold(3)
+    print(
+        f"{arguments.bits} bits and {layout.check_bits} of check, strength {arguments.strength:g}; clips of "
+        f"{CLIP_S:g} s with {MIN_SPEECH_S:g} s of speech or more; threshold {threshold:.2f}\n"
+    )
+    print(measured)
+    if arguments.json:
+        found = {
+            "bits": arguments.bits,
+            "check_bits": layout.check_bits,
+            "strength": arguments.strength,
+            "clip_s": CLIP_S,
+            "threshold": threshold,
+            **measured.as_json(),
+        }
+        arguments.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

@@ -1,25 +1,37 @@
-"""Which marks of origin a recording shows: the operator's watermark, tags, and a C2PA manifest."""
+"""Which marks of origin a recording shows, and speech with and without a watermark for a blind test."""
 
 import asyncio
+import base64
+import secrets
+from collections.abc import AsyncGenerator
 from typing import Annotated, Any, Final
 
+import numpy as np
 from fastapi import APIRouter, Form, UploadFile
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
+from starlette.responses import Response
 
 from firstword.app.audio.decode import RecordingTooLong, UndecodableAudio
-from firstword.app.errors import AudioTooLong, BadAudio
+from firstword.app.audio.encode import encode_whole
+from firstword.app.audio.watermark import STRENGTH, Watermark
+from firstword.app.core.interface import Delivery, SynthesisRequest, VoiceChoice
+from firstword.app.errors import AudioTooLong, BadAudio, InvalidRequest
 from firstword.app.http.errors import rejections_counted
 from firstword.app.http.forms import MemoryFormRoute, read_upload
 from firstword.app.http.limits import upload_body
 from firstword.app.http.routes import Guard
-from firstword.app.http.schemas import ERROR_ANSWERS
+from firstword.app.http.schemas import ERROR_ANSWERS, Answers, Name, RequestFields
 from firstword.app.http.service import ServiceHere
+from firstword.app.http.spoken import Framing, SpokenAudio
+from firstword.app.http.streaming import BodyResponse, audio_response, resolve_output_format
 from firstword.app.http.surface import HttpSurface
 from firstword.app.provenance import Evidence
 
 router = APIRouter(tags=["provenance"], responses=ERROR_ANSWERS, route_class=MemoryFormRoute)
+pair_router = APIRouter(tags=["provenance"], responses=ERROR_ANSWERS)
 MAX_CHECKED_S: Final = 120.0  # about 120 MB while it is looked at
+MAX_PAIR_CHARS: Final = 400  # some 25 s: a sentence is what ears compare
 _one_at_a_time: Final = asyncio.Semaphore(1)  # a search computes for up to seconds
 
 
@@ -82,4 +94,65 @@ async def check_provenance(
             raise BadAudio(str(error)) from error
 
 
-surface = HttpSurface("provenance", router.routes)
+class PairBody(RequestFields):
+    """Fields of `POST /v1/provenance/pair`. There is no seed, so that no other speech can be subtracted."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: str = Field(min_length=1, max_length=MAX_PAIR_CHARS)
+    speaker: Name | None = Field(None, description="A name of GET /speakers.")
+    language: Name | None = Field(None, description="Detected from the text if left out.")
+    strength: float = Field(STRENGTH, ge=0.1, le=0.4, description="As FIRSTWORD_PROVENANCE_STRENGTH has it.")
+
+
+class Pair(BaseModel):
+    unmarked: str  # a WAV in base64
+    marked: str  # the same, sample by sample in time
+
+
+PAIR_ANSWERS: Final[Answers] = {200: {"model": Pair}}
+
+
+@pair_router.post("/v1/provenance/pair", response_class=Response, responses=PAIR_ANSWERS)
+@Guard("speak")
+async def speak_pair(body: PairBody, request: Request, service: ServiceHere) -> BodyResponse:
+    """Speak a text once, for a blind test: the same speech as two WAVs, one of them with a watermark.
+
+    The watermark's key is made for this answer alone: whoever had both under the operator's could forge and
+    remove its marks.
+    """
+    if service.provenance.watermark is not None:
+        raise InvalidRequest(
+            "all speech of this server carries its operator's watermark, so it gives none without; ask a "
+            "server with FIRSTWORD_PROVENANCE=off or metadata, or compare two files"
+        )
+    output = resolve_output_format("pcm_f32", None, 1.0, service)
+    watermark = Watermark(secrets.token_bytes(16), 0, strength=body.strength)
+    synthesis = SynthesisRequest(
+        request.state.request_id,
+        "http",
+        text=body.text,
+        voice=VoiceChoice(body.speaker, language=body.language),
+        delivery=Delivery(is_played=False),
+        client=request.state.client,
+    )
+
+    async def pair(audio: SpokenAudio) -> AsyncGenerator[bytes]:
+        async with audio.file() as files:
+            async for file in files:
+                yield await asyncio.to_thread(_paired, file.data, output.sample_rate_hz, watermark)
+
+    return audio_response(
+        request, service, synthesis, output, Framing(pair, "application/json", is_whole=True)
+    )
+
+
+def _paired(pcm: bytes, rate_hz: int, watermark: Watermark) -> bytes:
+    """pcm: of float32."""
+    samples = np.frombuffer(pcm, "<f4")
+    files = (encode_whole("wav", samples, rate_hz, watermark=laid_in) for laid_in in (None, watermark))
+    unmarked, marked = (base64.b64encode(file).decode() for file in files)
+    return Pair(unmarked=unmarked, marked=marked).model_dump_json().encode()
+
+
+surface = HttpSurface("provenance", [*router.routes, *pair_router.routes])

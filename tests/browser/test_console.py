@@ -10,18 +10,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from firstword.app.audio.encode import encode_whole
+from firstword.app.audio.watermark import Watermark
 from firstword.app.errors import Overloaded
+from firstword.app.provenance import Provenance
 from tests.support.browser import Watch, open_console, until, until_says
 from tests.support.fake_engine import FakeEngine
 from tests.support.fake_speakers import FakeSpeakers
 from tests.support.serving import make_services, make_surfaces, serving
+from tests.support.sounds import tone
 
 if TYPE_CHECKING:
     from playwright.async_api import Page, Response, WebSocketRoute
 
 pytestmark = pytest.mark.anyio
 
-NAMES = ["speak", "converse", "speakers", "server"]
+NAMES = ["speak", "converse", "speakers", "server", "listen"]
 KEY = "open-sesame"
 MAX_BYTES = 300_000
 MAX_FIRST_PAINT_MS = 500
@@ -29,6 +33,15 @@ FIRST_PAINT_MS = 500
 WEIGHT = """() => performance.getEntriesByType("resource").concat(performance.getEntriesByType("navigation"))
   .filter((entry) => /assets|console$/.test(new URL(entry.name).pathname))
   .reduce((sum, entry) => sum + entry.encodedBodySize, 0)"""
+# The samples of each playback as one text, whatever part of them is played.
+KEEP_PLAYED = """
+window.played = [];
+const copy = AudioBuffer.prototype.copyToChannel;
+AudioBuffer.prototype.copyToChannel = function (samples, channel) {
+  window.played.push(new Float32Array(samples.buffer).slice(0, 4000).join());
+  return copy.call(this, samples, channel);
+};
+"""
 FIRST_PAINT = """() => performance.getEntriesByName("first-contentful-paint")[0].startTime"""
 
 
@@ -265,6 +278,82 @@ async def test_a_speaker_is_changed_renamed_moved_and_deleted(page: "Page", tmp_
         await page.wait_for_selector("[data-name=anna2]", state="detached")
         assert set(speakers.speakers) == {"hum", "anna"}
     watch.assert_quiet()
+
+
+HEARD = ("a", "b", "x")
+
+
+async def test_by_keyboard_alone_a_mark_is_listened_for(page: "Page") -> None:
+    """All trials are answered by the samples, as no listener can; the page then says how likely that is."""
+    async with serving(make_services()) as url:
+        await page.add_init_script(KEEP_PLAYED)
+        watch = await open_console(page, url, "listen")
+        await page.select_option("#listen-trials", "10")
+        await page.focus("#listen-go")
+        await page.keyboard.press("Enter")
+        for number in range(10):
+            await until_says(page, "#listen-number", f"Trial {number + 1} of 10")
+            await until(page, "document.activeElement.id === 'listen-a'")
+            assert await page.is_disabled("#listen-is-a")
+            for letter in HEARD:
+                await page.keyboard.press(letter)
+                assert await page.get_attribute(f"#listen-{letter}", "aria-pressed") == "true"
+            x_is_a = await page.evaluate("window.played.at(-1) === window.played.at(-3)")
+            assert x_is_a != await page.evaluate("window.played.at(-1) === window.played.at(-2)")
+            if number == 0:
+                assert await faults_of(page) == []
+            await page.keyboard.press("ArrowLeft" if x_is_a else "ArrowRight")
+        await until_says(page, "#listen-score", "10 of 10 right")
+        assert await page.evaluate("document.activeElement.id") == "listen-score"
+        await until_says(page, "#listen-chance", "in less than 0.1 % of such tests. You probably hear")
+        assert await page.locator("#listen-answers li").count() == 10
+        said = set(await page.locator("#listen-answers li").all_inner_texts())
+        assert said == {"X was A: right", "X was B: right"}
+        assert await faults_of(page) == []
+        await page.set_viewport_size({"width": 360, "height": 740})
+        assert await page.evaluate("document.scrollingElement.scrollWidth") <= 360
+    watch.assert_quiet()
+
+
+async def test_files_are_compared_in_the_browser_alone(page: "Page") -> None:
+    """With a server that gives no pairs, which says why."""
+    marks = Provenance(Watermark(b"a secret of the test", 1))
+    sounds = {"long": tone(1.0, 24_000), "marked": tone(1.0, 24_000, level=0.3), "short": tone(0.5, 24_000)}
+    files = {
+        name: {"name": f"{name}.wav", "mimeType": "audio/wav", "buffer": encode_whole("wav", sound, 24_000)}
+        for name, sound in sounds.items()
+    }
+    async with serving(make_services(provenance=marks)) as url:
+        await open_console(page, url, "listen")
+        await page.click("#listen-go")
+        await until_says(page, "#trouble", "ask a server with FIRSTWORD_PROVENANCE=off")
+        assert await page.is_hidden("#listen-trial")
+        await page.select_option("#listen-source", "files")
+        await page.click("#listen-go")
+        await until_says(page, "#trouble", "Choose both files")
+        await page.set_input_files("#listen-unmarked", files["long"])
+        await page.set_input_files("#listen-marked", files["short"])
+        await page.click("#listen-go")
+        await until_says(page, "#trouble", "1.00 s and 0.50 s")
+        await page.set_input_files("#listen-marked", files["marked"])
+        await page.click("#listen-go")
+        await until(page, "document.activeElement.id === 'listen-a'")
+        await page.click("#listen-b")
+        await until(page, "window.loudest > 0.1")
+        await until(page, "document.getElementById('listen-b').getAttribute('aria-pressed') === 'false'")
+        await page.click("#listen-stop")
+        assert await page.is_hidden("#listen-trial")
+
+
+async def test_the_chance_of_guessing_is_the_binomials(page: "Page") -> None:
+    expected = {(0, 10): 1.0, (10, 10): 2.0**-10, (12, 16): 0.0384, (14, 20): 0.0577}
+    async with serving(make_services()) as url:
+        await open_console(page, url, "listen")
+        for (right, trials), chance in expected.items():
+            found = await page.evaluate(
+                f"import('/assets/console/listen.js').then((page) => page.chanceOf({right}, {trials}))"
+            )
+            assert found == pytest.approx(chance, abs=5e-5)
 
 
 async def test_words_are_marked_as_they_sound_where_the_server_sends_their_times(page: "Page") -> None:

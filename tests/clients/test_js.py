@@ -1,6 +1,7 @@
-"""The JavaScript client in Node against a real server over fakes, and its types."""
+"""The JavaScript client, and OpenAI's for Node, against a real server over fakes; our client's types."""
 
 import asyncio
+import os
 import re
 import shutil
 import subprocess
@@ -36,9 +37,41 @@ async def test_the_client(story: str) -> None:
     if command is None:
         pytest.skip("needs Node 20 or newer")
     keys = ["anna:sesame"] if "refused" in story else []
-    async with serving(make_services(keys=keys)) as url, asyncio.timeout(PATIENCE_S):
+    async with serving(make_services(keys=keys)) as url:
+        await run_in_node([*command, str(JS / "test/run.mjs"), url, story])
+
+
+@pytest.mark.anyio
+async def test_openais_client_for_node_speaks() -> None:
+    command = node()
+    if command is None:
+        pytest.skip("needs Node 20 or newer")
+    environment = with_openai(command)
+    if environment is None:
+        pytest.skip("needs OpenAI's SDK for Node: npm install -g openai, or its folder in NODE_PATH")
+    async with serving(make_services(keys=["anna:sesame"])) as url:
+        script = Path(__file__).with_name("openai_sdk.cjs")
+        assert await run_in_node([*command, str(script), url], environment, 60) == "done\n"
+
+
+def with_openai(command: list[str]) -> dict[str, str] | None:
+    """Return the environment in which Node finds OpenAI's package; None: it is not installed."""
+    npm = shutil.which("npm")
+    root = npm and subprocess.run([npm, "root", "-g"], capture_output=True, text=True).stdout.strip()
+    paths = os.pathsep.join(filter(None, (os.environ.get("NODE_PATH"), root)))
+    environment = {**os.environ, "NODE_PATH": paths}
+    asked = [*command, "-e", "require.resolve('openai')"]
+    found = subprocess.run(asked, env=environment, stderr=subprocess.DEVNULL)
+    return environment if found.returncode == 0 else None
+
+
+async def run_in_node(
+    command: list[str], environment: dict[str, str] | None = None, patience_s: float = PATIENCE_S
+) -> str:
+    """Return what it said. environment: None is that of this process."""
+    async with asyncio.timeout(patience_s):
         program = await asyncio.create_subprocess_exec(
-            *command, str(JS / "test/run.mjs"), url, story, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            *command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment
         )
         try:
             said, _ = await program.communicate()
@@ -47,6 +80,7 @@ async def test_the_client(story: str) -> None:
                 program.kill()
                 await program.wait()
     assert program.returncode == 0, said.decode()
+    return said.decode()
 
 
 def test_the_types_are_those_of_the_source(tmp_path: Path) -> None:

@@ -114,6 +114,7 @@ NEEDED: dict[str, Scope | None] = {
     "GET /v1/audio/batches/{id}/audio": "speak",
     "GET /metrics": "admin",
     "POST /v1/provenance": "speak",
+    "POST /v1/provenance/pair": "speak",
     **{
         f"{method} /inference_{way}": "speak"
         for method in ("GET", "POST")

@@ -1,5 +1,7 @@
 """Marks of origin over HTTP: what answers say they carry, what files say, what is found again."""
 
+import base64
+import io
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +11,9 @@ from types import FrameType
 from typing import Any, Self
 from unittest.mock import patch
 
+import numpy as np
 import pytest
+import soundfile
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
@@ -101,6 +105,45 @@ async def test_recording_is_looked_through_for_the_operators_mark(marks: Provena
     assert error_of(damaged)["code"] == "bad_audio"
     async with in_process(make_services()) as client:
         assert (await client.post("/v1/provenance", files={"audio": file})).json()["watermark"] is None
+
+
+async def test_a_pair_is_the_same_speech_and_neither_has_the_operators_mark() -> None:
+    """Two of a text: the mark of each is of another key, which nobody is told."""
+    toy = ToyEngine(token2wav=SpeechlikeToken2Wav())
+    async with toy, in_process(make_services(toy.engine)) as client:
+        answers = [
+            await client.post("/v1/provenance/pair", json={"text": HELLO, "strength": 0.4}) for _ in range(2)
+        ]
+    for answer in answers:
+        assert (answer.status_code, answer.headers["x-firstword-synthetic"]) == (200, "true")
+        pair = {
+            name: soundfile.read(io.BytesIO(base64.b64decode(file))) for name, file in answer.json().items()
+        }
+        (unmarked, rate_hz), (marked, marked_hz) = pair["unmarked"], pair["marked"]
+        assert (len(marked), marked_hz) == (len(unmarked), rate_hz)
+        difference = marked - unmarked
+        assert 10 < 10 * np.log10(np.sum(unmarked**2) / np.sum(difference**2)) < 25, "dB"
+    first, second = (answer.json() for answer in answers)
+    assert first["unmarked"] == second["unmarked"], "the toy says the same"
+    assert first["marked"] != second["marked"]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"text": HELLO}, "ask a server with FIRSTWORD_PROVENANCE=off or metadata, or compare two files"),
+        ({"text": "a" * 401}, "400"),
+        ({"text": HELLO, "strength": 0.5}, "0.4"),
+        ({"text": HELLO, "seed": 1}, "seed"),
+    ],
+)
+async def test_no_pair_where_speech_must_be_marked_or_could_be_subtracted(
+    marks: Provenance, body: dict[str, object], said: str
+) -> None:
+    async with in_process(make_services(provenance=marks)) as client:
+        refused = await client.post("/v1/provenance/pair", json=body)
+    assert refused.status_code == 400
+    assert said in error_of(refused)["message"]
 
 
 async def test_speech_that_is_kept_is_marked_when_it_is_said_again(marks: Provenance) -> None:

@@ -3,12 +3,13 @@
 import { askForKey } from "./api.js";
 import * as converse from "./converse.js";
 import { $, showTrouble, svg } from "./dom.js";
+import * as listen from "./listen.js";
 import * as server from "./server.js";
 import * as speak from "./speak.js";
 import * as speakers from "./speakers.js";
 import { loadVoices } from "./voices.js";
 
-const PAGES = { speak: "Speak", converse: "Converse", speakers: "Speakers", server: "Server" };
+const PAGES = { speak: "Speak", converse: "Converse", speakers: "Speakers", server: "Server", listen: "Listen" };
 const STATE_EVERY_MS = 5000;
 
 function showPage() {
@@ -83,7 +84,7 @@ async function load() {
 }
 
 startTheme();
-for (const page of [speak, converse, speakers, server]) page.start();
+for (const page of [speak, converse, speakers, server, listen]) page.start();
 addEventListener("hashchange", () => {
   if (!(location.hash.slice(1) in PAGES)) return; // the link past the navigation
   showPage();
