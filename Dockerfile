@@ -29,9 +29,12 @@ RUN pip --python /opt/firstword/bin/python install --no-deps --force-reinstall .
 # The ordinary torch brings CUDA's libraries with it, vLLM its kernels; the host brings the driver. These two and
 # what they need beyond the lock are held by version alone: the lock leaves them out (deploy/lock.py), and vLLM
 # may bring other versions of what is locked.
+# TensorRT-RTX is locked, and lies unused until FIRSTWORD_FLOW_BACKEND asks for it.
 FROM dependencies AS packages-cuda
+RUN python deploy/lock.py tensorrt > packages.txt \
+    && pip --python /opt/firstword/bin/python install --require-hashes --no-deps -r packages.txt
 ARG TORCH=torch==2.13.0
-RUN pip --python /opt/firstword/bin/python install $TORCH '.[otel,postgresql,grpc,vllm]'
+RUN pip --python /opt/firstword/bin/python install $TORCH '.[otel,postgresql,grpc,tensorrt,vllm]'
 COPY firstword firstword
 COPY app app
 COPY bench bench

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from firstword.finetune.dataset import Dataset
 from firstword.finetune.flow import DrawnBatch, FlowTask
+from firstword.finetune.flow_matching import FlowBatch, FlowDraws
 from firstword.finetune.task import TaskLoss
 from firstword.models.config import FRAMES_PER_TOKEN
 from firstword.models.flow.encoder import without_lookahead
@@ -36,7 +37,7 @@ class DistilSettings:
 
 
 class DistilTask(FlowTask):
-    """The loss is the mean squared distance of mels between the student's steps and the teacher's."""
+    """The loss is that of `Distillation`."""
 
     def __init__(
         self,
@@ -46,24 +47,46 @@ class DistilTask(FlowTask):
         speakers: Mapping[str, Tensor] | None = None,
         seed: int = 0,
     ) -> None:
-        super().__init__(network.requires_grad_(False), dataset, speakers, seed)
-        self._teacher = deepcopy(network.estimator)
-        network.estimator.requires_grad_(True)
-        self._grid = time_steps(settings.steps)
-        wanted = settings.teacher_steps or network.config.cfm.num_steps
-        self._substeps = -(-max(wanted, settings.steps) // settings.steps)
+        super().__init__(network, dataset, speakers, seed)
+        self._distillation = Distillation(network, settings)
 
     def collate(self, rows: Sequence[int], step: int) -> DrawnBatch:
         drawn = super().collate(rows, step)
-        noise = drawn.draws.noise
-        fixed = noise_between(self.network.noise.cpu(), 0, noise.shape[-1])
-        for number, row in enumerate(rows):
-            if np.random.default_rng((self._seed, step, row, 1)).random() < FIXED_NOISE_RATE:
-                noise[number] = fixed
+        own = [np.random.default_rng((self._seed, step, row, 1)).random() for row in rows]
+        give_fixed_noise(self.network, drawn.draws, own)
         return drawn
 
     def forward(self, batch: DrawnBatch) -> TaskLoss:
-        flow, given, draws = self.network, batch.batch, batch.draws
+        loss, end = self._distillation(self.network, batch.batch, batch.draws)
+        return TaskLoss(loss, {"end": end})
+
+
+def give_fixed_noise(flow: Flow, draws: FlowDraws, chances: Sequence[float]) -> None:
+    """Let rows whose chance (0..1) is below FIXED_NOISE_RATE start with the noise of all solves; in place."""
+    fixed = noise_between(flow.noise.cpu(), 0, draws.noise.shape[-1])
+    for row, chance in enumerate(chances):
+        if chance < FIXED_NOISE_RATE:
+            draws.noise[row] = fixed
+
+
+class Distillation(nn.Module):
+    """The mean squared distance of mels between a student's steps and those of the flow that it was.
+
+    It keeps the estimator as it is given as the teacher, and lets that of the flow alone be trained.
+    """
+
+    def __init__(self, flow: Flow, settings: DistilSettings) -> None:
+        super().__init__()
+        flow.requires_grad_(False)
+        self._teacher = deepcopy(flow.estimator)
+        flow.estimator.requires_grad_(True)
+        self._cfm = flow.config.cfm
+        self._grid = time_steps(settings.steps)
+        wanted = settings.teacher_steps or self._cfm.num_steps
+        self._substeps = -(-max(wanted, settings.steps) // settings.steps)
+
+    def forward(self, flow: Flow, given: FlowBatch, draws: FlowDraws) -> tuple[Tensor, Tensor]:
+        """-> the mean over the steps, and the last one's alone; scalars."""
         num_frames = FRAMES_PER_TOKEN * given.num_tokens
         frame = torch.arange(given.mel.shape[1], device=given.mel.device)
         is_frame = (frame < num_frames[:, None])[:, None]  # (B, 1, 2 T)
@@ -76,10 +99,10 @@ class DistilTask(FlowTask):
         mask = visibility(len(frame), chunk, num_frames, mu.device)  # (B, 1, 1 or 2 T, 2 T)
         assert mask is not None, "there is padding"
         context = FullContext(mask)
-        guided = FullContext(mask.repeat_interleave(self.network.config.cfm.rows_per_stream, dim=0))
+        guided = FullContext(mask.repeat_interleave(self._cfm.rows_per_stream, dim=0))
         num_values = num_frames.sum() * given.mel.shape[2]
         wanted = own = draws.noise
-        loss = torch.zeros((), device=mu.device)
+        loss = error = torch.zeros((), device=mu.device)
         for t, dt in self._grid:
             wanted = self._solve(wanted, (t, dt), (mu, spks, cond), guided)
             time = torch.full((len(own),), t, device=mu.device)
@@ -88,14 +111,14 @@ class DistilTask(FlowTask):
             error = ((reached - wanted) * is_frame).square().sum() / num_values
             loss = loss + error
             own = reached.detach()
-        return TaskLoss(loss / len(self._grid), {"end": error})
+        return loss / len(self._grid), error
 
     @torch.no_grad()
     def _solve(
         self, x: Tensor, span: tuple[float, float], given: tuple[Tensor, Tensor, Tensor], context: FullContext
     ) -> Tensor:
         """The teacher's guided solution over an interval (t, dt), in equal substeps."""
-        (t, dt), rate = span, self.network.config.cfm.inference_cfg_rate
+        (t, dt), rate = span, self._cfm.inference_cfg_rate
         mu, spks, cond = (duplicate_for_cfg(part) for part in given) if rate else given
         step = dt / self._substeps
         for number in range(self._substeps):

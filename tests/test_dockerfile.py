@@ -87,7 +87,8 @@ def test_image_has_its_packages_from_a_stage_that_is_left_behind(image: str) -> 
 
 
 def test_cuda_image_has_vllm_and_what_its_kernels_are_built_with() -> None:
-    assert any("'.[otel,postgresql,grpc,vllm]'" in run for run in STAGES["packages-cuda"].arguments("RUN"))
+    wanted = "'.[otel,postgresql,grpc,tensorrt,vllm]'"
+    assert any(wanted in run for run in STAGES["packages-cuda"].arguments("RUN"))
     (given,) = STAGES["cuda"].arguments("ENV")
     assert {"XDG_CACHE_HOME=/data/cache", "TRITON_CACHE_DIR=/data/cache/triton"} <= set(given.split())
 

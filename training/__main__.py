@@ -15,6 +15,7 @@ STAGES = {  # and their modules
     "flow": "flow",
     "flow_enrolment": "flow_enrolment",
     "tokenizer_through_flow": "tokenizer_through_flow",
+    "flow_distil": "flow_distil",
     "pronunciation": "pronunciation.stage",
     "language_model": "language_model",
     "accents": "accents",

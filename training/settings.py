@@ -125,7 +125,7 @@ class FlowSettings:
     heads: int
     head_dim: int
     mid_blocks: int
-    solver_steps: int  # of the exported checkpoint
+    solver_steps: int  # with guidance, of the exported checkpoint before it is distilled
     train: TrainSettings  # its batch: speech tokens, not rows
 
 
@@ -137,6 +137,14 @@ class FlowEnrolmentSettings:
     taught: tuple[str, ...]  # the shipped speakers whose teachers go on teaching
     taught_share: float  # rows of them for each row of a voice that is not shipped
     train: TrainSettings  # its batch: speech tokens, half of voices that are not shipped, half of those kept
+
+
+@dataclass(frozen=True, slots=True)
+class FlowDistilSettings:
+    """Of the flow's third training, after which it needs no guidance."""
+
+    solver_steps: int  # of the exported checkpoint
+    train: TrainSettings  # its batch: speech tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +195,7 @@ class Settings:
     speaker_encoder: SpeakerEncoderSettings
     flow: FlowSettings
     flow_enrolment: FlowEnrolmentSettings
+    flow_distil: FlowDistilSettings
     tokenizer_through_flow: ThroughFlowSettings
     speaker_embeddings: SpeakerEmbeddingsSettings
 

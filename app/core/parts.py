@@ -94,8 +94,13 @@ class StreamParts:
         reading = replace(request.reading, accent=self.info.accent_of(tag))
         if request.voice.reference is None:
             speaker = self.speakers.get(request.voice.speaker, request.client)
-            spoken = primary_language(speaker.language or "")
-            reading = replace(reading, speaker_lexicon=speaker.lexicon, speaker_language=spoken)
+            own = speaker.language if speaker.description is None else speaker.description.language
+            reading = replace(
+                reading,
+                speaker_lexicon=speaker.lexicon,
+                speaker_language=primary_language(own or ""),
+                accent=self.info.accent_of(tag, own),
+            )
         num_item_chars = len(request.text or "") if request.delivery.is_background else 0
         return ResolvedReading(language, reading, Work(self.info.limits, num_item_chars))
 

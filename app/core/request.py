@@ -17,6 +17,7 @@ VoiceMode = Literal["zero_shot", "cross_lingual", "instruct", "sft"]
 FlowContext = Literal["chunks", "full"]  # what the flow sees: as a stream does, or a whole utterance
 
 _ACCENTS_OF_TAGS: Final = {"en-gb": "british"}
+_NAMES_OF_ENGLISH: Final = ("en", "english")
 _TAG: Final = re.compile(r"([a-z]{2,3})(?:-[a-z0-9]{1,8})*", re.ASCII)  # BCP 47, its usual part
 
 
@@ -157,9 +158,15 @@ class EngineInfo:
         )
         raise InvalidRequest(f"{reason}; choose one of {spoken}, or leave it out", "language")
 
-    def accent_of(self, language: str | None) -> str:
-        """Return the accent that the tag of a language asks for; "" for the checkpoint's own."""
-        accent = _ACCENTS_OF_TAGS.get(_language_name(language), "")
+    def accent_of(self, language: str | None, of_speaker: str | None = None) -> str:
+        """Return the accent that is spoken; "" for the checkpoint's own.
+
+        language: as it was asked for; where it names no region, the speaker's own tag decides.
+        """
+        name = _language_name(language)
+        if name in ("auto", *_NAMES_OF_ENGLISH):
+            name = _language_name(of_speaker)
+        accent = _ACCENTS_OF_TAGS.get(name, "")
         return accent if accent in self.accents else ""
 
 

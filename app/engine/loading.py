@@ -37,6 +37,7 @@ from firstword.models.runtimes.interface import Device, Machine, Runtime, TorchN
 from firstword.models.token2wav import CosyVoice1Token2Wav, Token2Wav
 
 MAX_WORKERS = 8
+MAX_READERS = 4
 _SWITCH_INTERVAL_S = 1e-4
 
 
@@ -210,6 +211,11 @@ def _start_tokens(networks: Networks, checkpoint: Checkpoint) -> StartTokens:
 def choose_num_workers(num_workers: int, device: Device) -> int:
     """0: as many as there are cores on a CPU, where each computes for one stream at a time; else one."""
     return num_workers or (min(_num_cores(), MAX_WORKERS) if device == "cpu" else 1)
+
+
+def choose_num_readers(device: Device) -> int:
+    """How many recordings are read at once: on a CPU by a quarter of its cores, which are for speech."""
+    return MAX_READERS if device == "cuda" else max(1, min(_num_cores() // 4, MAX_READERS))
 
 
 def threads_of(options: NetworkOptions) -> int:

@@ -49,7 +49,7 @@ async def load_speaker_networks(loaded: LoadedNetworks) -> SpeakerNetworks:
         )
     tokenizer = loaded.prompt_builder.tokenizer
     return await asyncio.to_thread(
-        SpeakerNetworks, checkpoint, tokenizer, loaded.prompt_states, 1, loaded.lm, match
+        SpeakerNetworks, checkpoint, tokenizer, loaded.prompt_states, loaded.device, loaded.lm, match
     )
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -40,7 +40,10 @@ class Recordings(Protocol):
 class PromptNetworks(Protocol):
     """`SpeakerNetworks`."""
 
-    def read_features(self, samples: Samples, sample_rate_hz: int) -> SpeakerFeatures: ...
+    @property
+    def computing(self) -> AbstractContextManager[object]: ...
+
+    def read_embedding(self, samples: Samples, sample_rate_hz: int) -> NDArray[np.float32]: ...
 
     def read_source_tokens(self, samples: Samples, sample_rate_hz: int) -> list[int]: ...
 
@@ -78,9 +81,7 @@ class NetworkStages:
         return await self.speakers.bounded(partial(self.networks.read_source_tokens, samples, sample_rate_hz))
 
     async def embedding(self, samples: Samples, sample_rate_hz: int) -> NDArray[np.float32]:
-        features = await self.speakers.bounded(partial(self.networks.read_features, samples, sample_rate_hz))
-        embedding: NDArray[np.float32] = features.embedding.numpy()
-        return embedding
+        return await self.speakers.bounded(partial(self.networks.read_embedding, samples, sample_rate_hz))
 
     async def open_tokens(
         self, prompt: SpeechPrompt | None, first_hop_tokens: int | None
@@ -132,7 +133,8 @@ class NetworkStages:
         except ValueError as error:
             raise InvalidRequest(f"this prompt is not of a recording: {error}") from error
         if first_hop_tokens is not None and isinstance(self.token2wav, Token2Wav):
-            return self.token2wav.compute_prompt_state(features, first_hop_tokens)
+            with self.networks.computing:
+                return self.token2wav.compute_prompt_state(features, first_hop_tokens)
         return self.networks.with_prompt_state(features, "").prompt_state
 
 

@@ -16,11 +16,16 @@ from firstword.app.core.phrase_cache import PhraseCache
 from firstword.app.core.token2wav_pool import Token2WavPool
 from firstword.app.engine.capacity import capacity_key, open_admission
 from firstword.app.engine.engine import SpeechEngine
-from firstword.app.engine.loading import LoadedNetworks, NetworksLoading, load_in_thread
+from firstword.app.engine.loading import (
+    LoadedNetworks,
+    NetworksLoading,
+    choose_num_readers,
+    load_in_thread,
+)
 from firstword.app.engine.observing import describe, observe_batch, token_events
 from firstword.app.engine.speaker_parts import open_consents, open_speakers
 from firstword.app.engine.stages import NetworkStages
-from firstword.app.engine.unloading import LoadOnDemandAdmission, LoadOnDemandWorker, open_unloading
+from firstword.app.engine.unloading import LoadOnDemandAdmission, LoadOnDemandThreads, open_unloading
 from firstword.app.engine.voice_parts import checked_watermark, load_front_ends, start_parts
 from firstword.app.options import (
     EngineOptions,
@@ -89,9 +94,13 @@ async def running_engine(
     unloading = open_unloading(
         engine_options.unload_after_s, loaded, speaker_networks, options.networks, options.lm_engines
     )
-    hooks = RegistryHooks(metrics.speaker_cache_hits.inc, metrics.speaker_cache_misses.inc)
+    hooks = RegistryHooks(
+        metrics.speaker_cache_hits.inc,
+        metrics.speaker_cache_misses.inc,
+        num_readers=choose_num_readers(loaded.device),
+    )
     if unloading is not None:
-        hooks = replace(hooks, worker=partial(LoadOnDemandWorker, unloading))
+        hooks = replace(hooks, threads=partial(LoadOnDemandThreads, unloading))
     async with open_speakers(
         loaded, speaker_networks, options.speakers, max_bundle_bytes, hooks, postgres
     ) as speaker_parts:

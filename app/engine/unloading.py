@@ -161,11 +161,11 @@ class LoadOnDemandAdmission(Admission):
         return slot
 
 
-class LoadOnDemandWorker(ThreadPoolExecutor):
-    """One thread whose work finds the networks loaded."""
+class LoadOnDemandThreads(ThreadPoolExecutor):
+    """Threads whose work finds the networks loaded."""
 
-    def __init__(self, unloading: Unloading) -> None:
-        super().__init__(max_workers=1, thread_name_prefix="speakers")
+    def __init__(self, unloading: Unloading, num_threads: int) -> None:
+        super().__init__(num_threads, "speakers")
         self._unloading = unloading
 
     def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Future[Result]:
@@ -202,7 +202,7 @@ def open_unloading(
                 "restart the server"
             )
         assert again.lm is not None, "it was in this process before"
-        return [again.lm, again.token2wav, again.checkpoint.load_prompt_reader(num_threads=1)]
+        return [again.lm, again.token2wav, again.checkpoint.load_prompt_reader(1, again.device)]
 
     return Unloading([loaded.lm, loaded.token2wav, speaker_networks.reader], load, after_s)
 

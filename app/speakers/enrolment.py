@@ -5,6 +5,7 @@ Everything here is slow and blocking: call it on a worker thread.
 
 import json
 import logging
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -156,8 +157,9 @@ def builtin_info(name: str, builtin: BuiltinSpeaker, is_cached: bool) -> Speaker
 class SpeakerNetworks:
     """The networks that read a recording's features and compute its prompt state. Threads may share it.
 
-    num_threads: for each of the two ONNX graphs. lm: checks transcripts; None: nothing does. match: fits
-    what flow and vocoder make of a speaker to the recording, where the checkpoint asks for it. Raises
+    They read recordings side by side; what flow, vocoder and language model compute, one after the other.
+    device: of the two ONNX graphs that read recordings. lm: checks transcripts; None: nothing does. match:
+    fits what flow and vocoder make of a speaker to the recording, where the checkpoint asks for it. Raises
     CheckpointError.
     """
 
@@ -166,7 +168,7 @@ class SpeakerNetworks:
         checkpoint: Checkpoint,
         tokenizer: TextTokenizer,
         prompt_states: PromptStates,
-        num_threads: int,
+        device: str = "cpu",
         lm: SpeechLM | None = None,
         match: Match | None = None,
     ) -> None:
@@ -174,13 +176,14 @@ class SpeakerNetworks:
         self.builtin = builtin_speakers(checkpoint, tokenizer)
         former = checkpoint.traits.former_speakers
         self.builtin_names = {**former, **{name: name for name in self.builtin}}  # what is said -> who speaks
-        self.reader = checkpoint.load_prompt_reader(num_threads)
+        self.reader = checkpoint.load_prompt_reader(1, device)
         self._tokenizer = tokenizer
         self._prompt_states = prompt_states
         self._lm = lm
         self._match = match if checkpoint.traits.matches_recordings else None
         self._family = checkpoint.config.family
         self._vocab_size = checkpoint.config.flow.vocab_size
+        self.computing = threading.Lock()  # flow, vocoder and language model
 
     @property
     def has_sft(self) -> bool:
@@ -196,6 +199,12 @@ class SpeakerNetworks:
         """
         with _frontend_errors(samples, sample_rate_hz):
             return self.reader.read_speaker(samples, sample_rate_hz)
+
+    def read_embedding(self, samples: NDArray[np.float32], sample_rate_hz: int) -> NDArray[np.float32]:
+        """The embedding (192,) alone. Raises as `read_features` does."""
+        with _frontend_errors(samples, sample_rate_hz):
+            embedding: NDArray[np.float32] = self.reader.read_embedding(samples, sample_rate_hz).numpy()
+            return embedding
 
     def read_speaker(self, samples: NDArray[np.float32], sample_rate_hz: int) -> SpeakerFeatures:
         """All that it takes to speak like the recording: its features, matched. As `read_features`.
@@ -216,7 +225,8 @@ class SpeakerNetworks:
             return features
         prompts = (one.features.prompt_tokens for one in self.builtin.values() if one.features.has_prompt)
         other = next(prompts, features.prompt_tokens)
-        return self._match(features, other.tolist())
+        with self.computing:
+            return self._match(features, other.tolist())
 
     def read_source_tokens(self, samples: NDArray[np.float32], sample_rate_hz: int) -> list[int]:
         """The speech tokens of a recording to convert, pauses included. Raises as `read_features` does."""
@@ -227,7 +237,8 @@ class SpeakerNetworks:
     def vocoded_prompt(self, features: SpeakerFeatures) -> tuple[Samples, int]:
         """Return what a prompt sounds like, within ±1, and its sample rate: of a built-in speaker nothing
         else is left of the recording. No samples without a prompt."""
-        samples = self._prompt_states.vocode_prompt(features).clamp(-1, 1).numpy()
+        with self.computing:
+            samples = self._prompt_states.vocode_prompt(features).clamp(-1, 1).numpy()
         return samples, self._prompt_states.sample_rate_hz
 
     def transcript_fit(self, features: SpeakerFeatures, transcript: str) -> float | None:
@@ -237,9 +248,10 @@ class SpeakerNetworks:
             return None
         given = zero_shot(self._family, replace(features, prompt_text_ids=ids), (), self._tokenizer)
         speech_ids = features.prompt_tokens.tolist()
-        return transcript_fit(
-            self._lm, given.prompt_text_ids, speech_ids, given.prefix_text_ids, given.lm_embedding
-        )
+        with self.computing:
+            return transcript_fit(
+                self._lm, given.prompt_text_ids, speech_ids, given.prefix_text_ids, given.lm_embedding
+            )
 
     def tensors_of(self, features: SpeakerFeatures) -> Tensors:
         """What is stored of a speaker's features: all but the transcript."""
@@ -313,7 +325,8 @@ class SpeakerNetworks:
         """Compute the prompt state, and the transcript's text tokens unless the features have them."""
         if features.prompt_text_ids is None:
             features = replace(features, prompt_text_ids=tuple(self._tokenizer.encode(transcript)))
-        prompt_state = self._prompt_states.compute_prompt_state(features)
+        with self.computing:
+            prompt_state = self._prompt_states.compute_prompt_state(features)
         state_bytes = prompt_state.state_bytes + sum(one.nbytes for one in self.tensors_of(features).values())
         return PreparedSpeaker(transcript, features, prompt_state, state_bytes)
 

@@ -40,7 +40,7 @@ P = ParamSpec("P")
 Result = TypeVar("Result")
 
 RETRY_AFTER_S = 5
-DEFAULT_MAX_WAITING = 8
+MAX_WAITING_EACH = 8  # recordings for each thread that reads them
 DEFAULT_MAX_BUNDLE_BYTES = max_bundle_bytes(MAX_RECORDING_BYTES)
 
 logger = logging.getLogger(__name__)
@@ -51,26 +51,30 @@ class RegistryHooks:
     """What is called as speakers are used.
 
     on_hit, on_miss: when one is wanted, by whether it is ready in memory. on_registered: with the identity of
-    a new speaker and what it speaks with. worker: makes the one thread that computes.
+    a new speaker and what it speaks with. threads: makes those that compute. num_readers: how many of them
+    there are, so recordings that are read side by side.
     """
 
     on_hit: Callable[[], None] = lambda: None
     on_miss: Callable[[], None] = lambda: None
     on_registered: Callable[[str, PreparedSpeaker], object] = lambda identity, speaker: None
-    worker: Callable[[], ThreadPoolExecutor] = lambda: ThreadPoolExecutor(1, "speakers")
+    threads: Callable[[int], ThreadPoolExecutor] = lambda num_readers: ThreadPoolExecutor(
+        num_readers, "speakers"
+    )
+    num_readers: int = 1
 
 
 class SpeakerRegistry(SpeakerListing):
     """`Speakers` for the routes, `prepared` for the engine. For one event loop, but for `count`.
 
     `async with` prepares the default speaker, if it is a built-in one, and at its end stops all work and
-    closes the store. What computes runs on one worker thread, one after the other. A stored speaker keeps
-    its recording: if its features are of another checkpoint, they are read again when it is first wanted.
-    The store's row is the truth about a transcript, which another process may change; the prompt state does
-    not depend on it.
+    closes the store. What computes runs on threads of its own, so many at once as the hooks say. A stored
+    speaker keeps its recording: if its features are of another checkpoint, they are read again when it is
+    first wanted. The store's row is the truth about a transcript, which another process may change; the
+    prompt state does not depend on it.
 
     default_speaker: None is the first built-in one. max_cache_bytes: of prepared speakers in memory.
-    max_waiting: recordings and bundles to be read at once, the one at work included.
+    max_waiting: recordings and bundles to be read, those at work included; None: so many for each thread.
     """
 
     def __init__(
@@ -80,7 +84,7 @@ class SpeakerRegistry(SpeakerListing):
         *,
         max_cache_bytes: int,
         default_speaker: str | None = None,
-        max_waiting: int = DEFAULT_MAX_WAITING,
+        max_waiting: int | None = None,
         max_bundle_bytes: int = DEFAULT_MAX_BUNDLE_BYTES,
         hooks: RegistryHooks | None = None,
     ) -> None:
@@ -97,8 +101,8 @@ class SpeakerRegistry(SpeakerListing):
         self._cache: PreparedCache[PreparedSpeaker] = PreparedCache(
             max_cache_bytes, frozenset(networks.builtin), hooks.on_hit, hooks.on_miss
         )
-        self._worker = hooks.worker()
-        self._max_waiting = max_waiting
+        self._threads = hooks.threads(hooks.num_readers)
+        self._max_waiting = max_waiting or MAX_WAITING_EACH * hooks.num_readers
         self._num_waiting = 0
         self._preparing: asyncio.Task[None] | None = None
 
@@ -234,7 +238,7 @@ class SpeakerRegistry(SpeakerListing):
         return digest.digest()
 
     async def bounded(self, function: Callable[[], Result]) -> Result:
-        """Run it on the worker thread. Raises Overloaded where too many wait for that."""
+        """Run it on a thread that computes. Raises Overloaded where too many wait for that."""
         with self._waiting():
             return await self._compute(function)
 
@@ -270,9 +274,9 @@ class SpeakerRegistry(SpeakerListing):
             self._num_waiting -= 1
 
     async def _compute(self, function: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
-        """Run it on the worker thread. Work whose caller leaves before its turn is not begun."""
+        """Run it on a thread that computes. Work whose caller leaves before its turn is not begun."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._worker, partial(function, *args, **kwargs))
+        return await loop.run_in_executor(self._threads, partial(function, *args, **kwargs))
 
     async def _compute_builtin(self, name: str) -> PreparedSpeaker:
         builtin = self._networks.builtin[name]
@@ -296,7 +300,7 @@ class SpeakerRegistry(SpeakerListing):
             self._preparing.cancel()
             await asyncio.wait([self._preparing])
         await self._cache.close()
-        await asyncio.to_thread(self._worker.shutdown, cancel_futures=True)
+        await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)
         await asyncio.to_thread(self._store.close)
 
     def _builtin_info(self, name: str) -> SpeakerInfo:

@@ -13,11 +13,15 @@ _TOP = (
     "pro|mobi|travel|jobs|bank|finance|fm|gg|ly|sh|cc|ws|ie|il|mx|ar|cl|cz|gr|hu|pt|ro|"
     "tr|ua|za|th|vn|ph|ng|ke"
 )
-_FILE = "html?|txt|py|md|pdf|jpe?g|png|gif|csv|json|docx?|xlsx?|exe|zip|mp[34]|wav|js|ts|css|xml|ya?ml"
-"|log|toml|ini"
+FILE = (
+    "html?|txt|py|md|pdf|jpe?g|png|gif|csv|json|docx?|xlsx?|exe|zip|mp[34]|wav|js|ts|css|xml|ya?ml"
+    "|log|toml|ini|cpp|hpp|rs|go|java|rb|sql|swift|kt|[jt]sx|ipynb|lock|conf|cfg|bat|svg|webp|gz|tar|pptx?"
+    "|(?<=[a-z0-9_]{2}\\.)[ch]"
+)
+"""What a file's name ends with."""
 _ADDRESS = re.compile(
     r"(?:mailto:)?(?P<user>[A-Za-z0-9][\w.+-]{0,63}@)?(?P<scheme>(?:https?|ftp|wss?|HTTPS?|FTP)://)?"
-    rf"(?P<host>(?:[A-Za-z0-9-]{{1,63}}\.){{1,8}}(?:{_TOP}|{_TOP.upper()}|{_FILE})\b"
+    rf"(?P<host>(?:[A-Za-z0-9-]{{1,63}}\.){{1,8}}(?:{_TOP}|{_TOP.upper()}|{FILE})\b"
     r"|(?(user)[\w.-]{1,128}|(?(scheme)[\w.-]{1,128}|(?:(?:www|WWW)\.(?:[\w-]{1,63}\.){1,4}[A-Za-z]{2,24}"
     r"|(?:[a-z0-9-]{1,63}\.){1,4}[a-z]{2,12}(?=/[a-z])|localhost(?=:\d)))))"
     r"(?::\d{1,5})?(?P<path>/[^\s?#\"'<>()]*)?(?P<rest>[?#][^\s\"'<>()]*)?(?![\w@])"

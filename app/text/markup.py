@@ -3,6 +3,8 @@
 import html
 import re
 
+from firstword.app.text.latex import plain_formula
+
 # ruff: noqa: RUF001  typographic marks are meant
 
 _PICTURE = "\u2190-\u21ff\u2300-\u23ff\u2500-\u27bf\u2b00-\u2bff\ufe0e\ufe0f\u20e3\U0001f000-\U0001faff"
@@ -37,6 +39,9 @@ _HTML = (
 )
 _HTML_TAG = re.compile(rf"</?(?:{_HTML})(?:\s[^<>]*)?/?>", re.IGNORECASE)
 _KEY = re.compile(r"<([A-Z][\w+ -]{0,20})>")
+_EMOTICON = re.compile(r"[:;]['’]?-?[()DPpO/|]{1,3}|XD|xD|<3+|\^_+\^")
+_KEYS = re.compile(r"(?P<keys>\*(?:[0-9]{2,4}#?)?|#|#[0-9]{2,4}[*#])(?P<end>[.,;:!?]*)")
+_PRESSING = re.compile(r"(?:\b(?:[Pp]ress|[Dd]ial|[Hh]it|[Pp]ush)(?:e[sd]|ing|s)?\b|[按拨])[^.!?。\n]*$")
 _ENTITY = re.compile(r"&(?:#\d{1,6}|#x[0-9A-Fa-f]{1,5}|[A-Za-z]{2,8});")
 HTML_OPENING = re.compile(rf"<(?:{_HTML})$", re.IGNORECASE)
 """A tag whose attributes come as the next words."""
@@ -48,7 +53,7 @@ def clean_phrase(phrase: str) -> str:
         return phrase
     phrase = _PICTURES.sub("", _BETWEEN_WORDS.sub(" ", _UNSPEAKABLE.sub("", _BULLETS.sub(" ", phrase))))
     phrase = phrase.translate(_FULL_WIDTH).strip()
-    if _RULE.fullmatch(phrase) or _FENCE.fullmatch(phrase):
+    if _RULE.fullmatch(phrase) or _FENCE.fullmatch(phrase) or _EMOTICON.fullmatch(phrase):
         return ""
     if "&" in phrase:
         phrase = _ENTITY.sub(lambda entity: html.unescape(entity[0]), phrase)
@@ -56,6 +61,7 @@ def clean_phrase(phrase: str) -> str:
         phrase = _KEY.sub(r"\1", _HTML_TAG.sub(" ", phrase))
     if _HASHTAG.match(phrase):
         phrase = _CAMEL.sub(" ", phrase)
+    phrase = plain_formula(phrase)
     parts = [_cleaned(between) for between in _CHECKPOINT_MARKS.split(phrase)]
     marks = [*_CHECKPOINT_MARKS.findall(phrase), ""]
     return " ".join("".join(text + mark for text, mark in zip(parts, marks, strict=True)).split())
@@ -66,6 +72,16 @@ def _cleaned(text: str) -> str:
     text = _LINK_TARGET.sub("", text)
     text = text if is_address else _INNER_UNDERSCORE.sub(" ", text)
     return _LOST.sub("", _PARTING.sub(" ", _MARKDOWN.sub("", text)))
+
+
+def key_names(phrase: str, before: str, following: str, is_chinese: bool) -> str:
+    """Keys of a telephone that somebody presses, with their digits apart; "" where the phrase is none."""
+    keys = _KEYS.fullmatch(phrase)
+    if keys is None or _PRESSING.search(before) is None:
+        return ""
+    sign = "" if following.startswith("号") else "号"
+    names = {"*": f"星{sign}", "#": f"井{sign}"} if is_chinese else {"*": "star", "#": "pound"}
+    return " ".join(names.get(key, key) for key in keys["keys"]) + keys["end"]
 
 
 def is_tick_box(phrase: str, previous: str) -> bool:

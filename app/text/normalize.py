@@ -10,7 +10,7 @@ from firstword.app.text import language as languages
 from firstword.app.text.chinese import CHINESE
 from firstword.app.text.chinese.reader import say_chinese
 from firstword.app.text.english.reader import say_english
-from firstword.app.text.markup import cell_pause, clean_phrase, is_tick_box
+from firstword.app.text.markup import cell_pause, clean_phrase, is_tick_box, key_names
 from firstword.app.text.multilingual import LANGUAGES as OTHERS
 from firstword.app.text.multilingual.reader import say_other
 from firstword.app.text.phrases import SILENT_MARKS, SOUND_MARKS, Phrase, blank_between, find_phrases
@@ -67,8 +67,12 @@ class Normalizer:
             pause := cell_pause(written, "\n" in phrase.source, phrase.previous, phrase.following)
         ) is not None:
             return pause
-        text = "" if is_tick_box(written, phrase.previous) else clean_phrase(written)
         primary = languages.primary_language(language)
+        if is_tick_box(written, phrase.previous):
+            return ""
+        is_key = written[0] in "*#" and (primary == "en" or primary in CHINESE)
+        keys = is_key and key_names(written, phrase.before, phrase.following, primary != "en")
+        text = keys or clean_phrase(written)
         if text and primary == "en":
             return say_english(text, phrase)
         if text and primary in CHINESE:

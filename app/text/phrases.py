@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass, field, replace
 
 from firstword.app.text.english import contexts, units, vocabulary
+from firstword.app.text.latex import OPERATORS as LATEX
 from firstword.app.text.markup import HTML_OPENING
 from firstword.app.text.multilingual.locales import AFTER_NUMBER
 
@@ -38,12 +39,13 @@ _HAN_TAIL = re.compile(f"[{HAN}]*$")
 _HAN = re.compile(f"[{HAN}]")
 _ZONES = frozenset(contexts.ZONES.split("|"))
 _ERAS = frozenset({"AD", "BC", "CE", "BCE", "A.D", "B.C", "C.E", "B.C.E"})
+_OPERATORS = frozenset({*vocabulary.OPERATORS, *LATEX})
 _AFTER_NUMBER = frozenset(
     {*AFTER_NUMBER, *vocabulary.SCALES, *units.CODES, *vocabulary.OPERATORS, *_ERAS, "of"}
 )
 _OPENERS = frozenset({*vocabulary.OPERATORS, *units.CODES, *contexts.STATES, *contexts.LETTERS, "AD", "A.D."})
 _BEFORE_NUMBER = frozenset({*units.CODES, "AD", "A.D."})
-_STREET = re.compile(r"\d{1,5}[A-Z]?(?: (?:[NSEW]\.?){1,2})?(?: (?:[A-Z][\w.'’-]*|\d+(?:st|nd|rd|th))){0,3}")
+_STREET = re.compile(r"\d{1,5}[A-Z]?(?: (?:[NSEW]\.?){1,2})?(?: (?:[A-Z][\w.'’-]*|\d+(?:st|nd|rd|th))){0,4}")
 _STREET_WORD = re.compile(r"(?:[A-Z][\w.'’-]*|\d+(?:st|nd|rd|th)),?")
 _STREET_KINDS = frozenset({*contexts.STREETS, *contexts.STREET_WORDS})
 MAX_BEFORE = 64  # characters in front of a phrase that decide how it is read
@@ -172,9 +174,9 @@ def _opens(word: str) -> bool:
         _OPENING.search(word)
         or bare in _OPENERS
         or bare in vocabulary.WEEKDAYS
-        or word in vocabulary.OPERATORS
+        or word in _OPERATORS
         or word in _ENTITIES
-        or word == "|"
+        or word in ("|", "#")
         or (word[:1] == "<" and HTML_OPENING.match(word))
         or vocabulary.MONTH_NAME.fullmatch(bare)
         or (bare in _NUMBERED and bare == word)
@@ -207,7 +209,7 @@ def _joins(phrase: str, word: str) -> bool:
     return bool(
         _OPENING.search(stripped)
         or stem in _AFTER_NUMBER
-        or stripped in vocabulary.OPERATORS
+        or stripped in _OPERATORS
         or stem.partition("-")[0] in vocabulary.SCALES
         or stem in units.UNIT_WORDS
         or bare.partition("/")[0] in units.UNIT_WORDS

@@ -213,10 +213,10 @@ class Checkpoint:
         except TokenizerError as error:
             raise CheckpointError(f"{self.directory}: {error}") from error
 
-    def load_prompt_reader(self, num_threads: int) -> PromptReader:
-        """What makes a speaker of a recording; num_threads: for each of its two ONNX graphs."""
+    def load_prompt_reader(self, num_threads: int, device: str = "cpu") -> PromptReader:
+        """What makes a speaker of a recording; num_threads, device: for each of its two ONNX graphs."""
         try:
-            return PromptReader.from_folder(self.directory, self.config, num_threads)
+            return PromptReader.from_folder(self.directory, self.config, num_threads, device)
         except FrontendError as error:
             raise CheckpointError(str(error)) from error
 

@@ -1,5 +1,6 @@
 """Read a reference recording into a speaker's features with the two published ONNX networks."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,15 +35,27 @@ from firstword.models.frontend.features import (
     without_mean,
 )
 from firstword.models.frontend.speaker import SpeakerFeatures, align_prompt
-from firstword.models.onnx_graphs.session import session_options
+from firstword.models.onnx_graphs.session import (
+    CPU_PROVIDER,
+    CUDA_PROVIDER,
+    Provider,
+    providers_for,
+    session_options,
+)
 
 MAX_RECORDING_S = 30
 MAX_FRAMES = MAX_RECORDING_S * WHISPER_FRAME_RATE_HZ  # 3000
 RATE_SLACK_TOKENS = 2  # a graph rounds up or down at each of its strides
 
+logger = logging.getLogger(__name__)
+
 
 class PromptReader:
     """Holds the extractors of one model directory. Read-only, so threads may share one.
+
+    Several recordings are read side by side, one in each thread, not in one run of a graph: the published
+    speech tokenizers have a batch of 1, and the speaker encoder takes no lengths, so that padding would count
+    in its mean over time.
 
     The prompt mel is made at its own rate, 22.05 kHz for CosyVoice 1; published code feeds it 24 kHz audio.
     """
@@ -66,15 +79,21 @@ class PromptReader:
         self._is_aligned = frame_rate_hz == speech_tokenizer.token_rate_hz * FRAMES_PER_TOKEN
 
     @classmethod
-    def from_folder(cls, model_dir: Path, config: ModelConfig, num_threads: int) -> "PromptReader":
-        """`num_threads`: for each of the two ONNX graphs. Raises FrontendError, naming the file at fault."""
+    def from_folder(
+        cls, model_dir: Path, config: ModelConfig, num_threads: int, device: str = "cpu"
+    ) -> "PromptReader":
+        """num_threads, device: for each of the two ONNX graphs.
+
+        Raises FrontendError, naming the file at fault.
+        """
         speech_tokenizer = SpeechTokenizer(
             model_dir / SPEECH_TOKENIZER_FILES[config.family],
             config.flow.vocab_size,
             config.token_rate_hz,
             num_threads,
+            device,
         )
-        speaker_encoder = SpeakerEncoder(model_dir / SPEAKER_ENCODER_FILE, num_threads)
+        speaker_encoder = SpeakerEncoder(model_dir / SPEAKER_ENCODER_FILE, num_threads, device)
         return cls(speech_tokenizer, speaker_encoder, config.mel)
 
     def read_speaker(
@@ -85,15 +104,16 @@ class PromptReader:
         Silence at both ends is cut first (`Recording.trimmed`). Raises RecordingError if the recording is
         silent, empty, not finite, too short, too long or below 16 kHz; FrontendError if a graph fails.
         """
-        recording = Recording.from_channels(samples, sample_rate_hz).trimmed()
-        self._check_duration(recording, "without the silence at its ends")
+        recording = self._trimmed(samples, sample_rate_hz)
         tokens = self._tokens(recording)  # (Ls,)
         mel = self._mel(recording.resampled(self._mel.config.sample_rate_hz)).T  # (F, 80)
         if self._is_aligned:
             tokens, mel = align_prompt(tokens, mel)
-        fbank = kaldi_fbank(recording.resampled(FBANK_SAMPLE_RATE_HZ))  # (T, 80)
-        embedding = self._speaker_encoder.embed(without_mean(fbank))
-        return SpeakerFeatures(prompt_text, tokens, mel.contiguous(), embedding)
+        return SpeakerFeatures(prompt_text, tokens, mel.contiguous(), self._embedding(recording))
+
+    def read_embedding(self, samples: npt.NDArray[np.float32], sample_rate_hz: int) -> Tensor:
+        """The embedding (192,) that `read_speaker` finds, without its speech tokens. Raises as it does."""
+        return self._embedding(self._trimmed(samples, sample_rate_hz))
 
     def read_source_tokens(self, samples: npt.NDArray[np.float32], sample_rate_hz: int) -> Tensor:
         """The speech tokens (L,) int64 of a recording to convert, whole: its pauses are part of it.
@@ -104,6 +124,15 @@ class PromptReader:
         recording.trimmed()  # refuses silence
         self._check_duration(recording, "")
         return self._tokens(recording)
+
+    def _trimmed(self, samples: npt.NDArray[np.float32], sample_rate_hz: int) -> Recording:
+        recording = Recording.from_channels(samples, sample_rate_hz).trimmed()
+        self._check_duration(recording, "without the silence at its ends")
+        return recording
+
+    def _embedding(self, recording: Recording) -> Tensor:
+        fbank = kaldi_fbank(recording.resampled(FBANK_SAMPLE_RATE_HZ))  # (T, 80)
+        return self._speaker_encoder.embed(without_mean(fbank))
 
     def _tokens(self, recording: Recording) -> Tensor:
         return self._speech_tokenizer.encode(self._whisper_mel(recording.resampled(WHISPER_SAMPLE_RATE_HZ)))
@@ -152,22 +181,22 @@ class TensorSpec:
 
 
 class OnnxSession:
-    """One graph on the CPU. `run` may be called from several threads at once."""
+    """One graph on the CPU or on the GPU. `run` may be called from several threads at once."""
 
     def __init__(
-        self, path: Path, inputs: tuple[TensorSpec, ...], output: TensorSpec, num_threads: int
+        self,
+        path: Path,
+        inputs: tuple[TensorSpec, ...],
+        output: TensorSpec,
+        num_threads: int,
+        device: str = "cpu",
     ) -> None:
         """Raises FrontendError, naming the file, if it is missing, broken or another graph than expected."""
         self.path = path
         if not path.is_file():
             raise FrontendError(f"{path}: missing; it belongs to the published model directory")
         try:
-            self._session = onnxruntime.InferenceSession(
-                str(path),
-                session_options(num_threads),
-                providers=["CPUExecutionProvider"],
-                enable_fallback=0,
-            )
+            self._session = _opened(path, num_threads, device)
         except (*ONNX_ERRORS, UnicodeDecodeError) as error:  # the latter: its own message is not UTF-8
             raise FrontendError(f"{path}: not a readable ONNX file ({error}); download it again") from error
         _check(path, "inputs", self._session.get_inputs(), inputs)
@@ -185,6 +214,26 @@ class OnnxSession:
             ) from error
         assert isinstance(output, np.ndarray), f"{self.path}: output of type {type(output)}"
         return output
+
+
+def _opened(path: Path, num_threads: int, device: str) -> onnxruntime.InferenceSession:
+    """Open a graph on the device; on the CPU where the GPU's provider does not start. Raises ONNX_ERRORS."""
+
+    def opened(providers: list[Provider]) -> onnxruntime.InferenceSession:
+        options = session_options(num_threads)
+        return onnxruntime.InferenceSession(str(path), options, providers=providers, enable_fallback=0)
+
+    providers = providers_for(device)
+    if providers != [CPU_PROVIDER]:
+        reason = "its libraries are missing"  # then ONNX Runtime leaves it out and raises nothing
+        try:
+            session = opened(providers)
+            if CUDA_PROVIDER in session.get_providers():
+                return session
+        except (*ONNX_ERRORS, RuntimeError, ValueError) as error:
+            reason = str(error)
+        logger.warning("%s runs on the CPU, as ONNX Runtime's CUDA did not start: %s", path.name, reason)
+    return opened([CPU_PROVIDER])
 
 
 def _check(
@@ -213,9 +262,11 @@ EMBEDDING = TensorSpec(FLOAT, (1, SPEAKER_EMBEDDING_SIZE))
 class SpeechTokenizer:
     """`speech_tokenizer_v*.onnx`: whisper log-mel to speech tokens, 50 (CosyVoice 1) or 25 a second."""
 
-    def __init__(self, path: Path, vocab_size: int, token_rate_hz: int, num_threads: int) -> None:
+    def __init__(
+        self, path: Path, vocab_size: int, token_rate_hz: int, num_threads: int, device: str = "cpu"
+    ) -> None:
         """Raises FrontendError if the file is missing, broken or not such a graph."""
-        self._session = OnnxSession(path, (LOG_MEL, LENGTHS), TOKENS, num_threads)
+        self._session = OnnxSession(path, (LOG_MEL, LENGTHS), TOKENS, num_threads, device)
         self.path = path
         self.vocab_size = vocab_size
         self.token_rate_hz = token_rate_hz
@@ -256,9 +307,9 @@ class SpeechTokenizer:
 class SpeakerEncoder:
     """`campplus.onnx`: kaldi fbank without its mean to a speaker embedding, whose norm is not 1."""
 
-    def __init__(self, path: Path, num_threads: int) -> None:
+    def __init__(self, path: Path, num_threads: int, device: str = "cpu") -> None:
         """Raises FrontendError if the file is missing, broken or not such a graph."""
-        self._session = OnnxSession(path, (FBANK,), EMBEDDING, num_threads)
+        self._session = OnnxSession(path, (FBANK,), EMBEDDING, num_threads, device)
         self.path = path
 
     def embed(self, fbank: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
-"""ONNX Runtime sessions on the CPU that run on torch's tensors in place."""
+"""ONNX Runtime's options and providers, and sessions on the CPU that run on torch's tensors in place."""
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 import onnxruntime
@@ -24,6 +24,27 @@ def session_options(num_threads: int) -> onnxruntime.SessionOptions:
     options.add_session_config_entry("session.x64quantprecision", "1")
     options.log_severity_level = LOG_NOTHING
     return options
+
+
+CPU_PROVIDER: Final = "CPUExecutionProvider"
+CUDA_PROVIDER: Final = "CUDAExecutionProvider"
+CUDA_OPTIONS: Final = {
+    "cudnn_conv_algo_search": "HEURISTIC",  # else each new length of a recording tries all of them
+    "use_tf32": "0",  # float32 is float32, as in torch's networks here
+    "arena_extend_strategy": "kSameAsRequested",  # torch has the rest of the memory
+}
+
+Provider = str | tuple[str, dict[str, str]]
+
+
+def providers_for(device: str) -> list[Provider]:
+    """Return what runs a graph, the first that can for each node.
+
+    device: "cuda" takes the GPU where this build of ONNX Runtime knows it (`onnxruntime-gpu`), else the CPU.
+    """
+    if device == "cuda" and CUDA_PROVIDER in onnxruntime.get_available_providers():
+        return [(CUDA_PROVIDER, CUDA_OPTIONS), CPU_PROVIDER]
+    return [CPU_PROVIDER]
 
 
 Part = TypeVar("Part", bound=nn.Module)
@@ -50,7 +71,7 @@ class OrtSession:
 
     def __init__(self, model: bytes, num_threads: int):
         self._session = onnxruntime.InferenceSession(
-            model, session_options(num_threads), providers=["CPUExecutionProvider"], enable_fallback=0
+            model, session_options(num_threads), providers=[CPU_PROVIDER], enable_fallback=0
         )
 
     def run(self, inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor]) -> None:

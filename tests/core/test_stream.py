@@ -24,6 +24,7 @@ from firstword.app.errors import (
     TextTooLong,
 )
 from firstword.app.events import Event, Stage, StreamEvents
+from firstword.app.speakers.interface import Description
 from firstword.app.text.stream import Item
 from firstword.models.lm.tokens import MAX_REPEATS, TokenStream
 from tests.support.pace import until_idle
@@ -132,6 +133,13 @@ async def test_the_language_model_reads_what_the_accent_says(mode: Mode, languag
                 stream.finish_text()
                 events = await heard(stream)
         assert letters_of(events) == said
+
+
+@pytest.mark.parametrize(("language", "said"), [(None, "HELLO."), ("en", "HELLO."), ("en-US", "Hello.")])
+async def test_a_british_speaker_speaks_british_unasked(language: str | None, said: str) -> None:
+    async with ToyEngine() as toy:
+        toy.speakers.description = Description("female", "adult", "clear", "British", "en-GB")
+        assert letters_of(await spoken(toy, "Hello.", language=language)) == said
 
 
 @pytest.mark.parametrize("mode", ["continuous", "segments"])

@@ -14,7 +14,7 @@ from firstword.app.core.interface import Audio
 from firstword.app.engine.loading import load_networks
 from firstword.app.engine.unloading import (
     LoadOnDemandAdmission,
-    LoadOnDemandWorker,
+    LoadOnDemandThreads,
     Unloading,
     open_unloading,
 )
@@ -71,8 +71,8 @@ async def test_work_beside_the_streams_keeps_them() -> None:
     clock.pass_s(6.0)
     assert unloading.take_weights() == [[1.0]]
     assert vars(network) == {"rate": 24_000}, "a rate is asked for without any use"
-    with LoadOnDemandWorker(unloading) as worker:
-        assert worker.submit(lambda times: times * network.weights, 2).result() == [1.0, 1.0]
+    with LoadOnDemandThreads(unloading, 2) as threads:
+        assert threads.submit(lambda times: times * network.weights, 2).result() == [1.0, 1.0]
     assert unloading.state == "loaded"
 
 

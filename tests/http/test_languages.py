@@ -52,16 +52,20 @@ async def test_a_language_has_many_names(given: str | None, code: str | None) ->
 
 
 @pytest.mark.parametrize(
-    ("given", "accent"),
+    ("given", "of_speaker", "accent"),
     [
-        *[("en-GB", "british"), ("EN_gb", "british")],
-        *[(name, "") for name in ("en-US", "en", "English", "en-AU", "zh-CN", "", None)],
+        *[("en-GB", None, "british"), ("EN_gb", None, "british"), ("en-GB", "en-US", "british")],
+        *[(name, None, "") for name in ("en-US", "en", "English", "en-AU", "zh-CN", "", None)],
+        *[(name, "en-GB", "british") for name in (None, "", "auto", "en", "English")],
+        *[(name, "en-GB", "") for name in ("en-US", "en-AU", "zh")],
     ],
 )
-def test_a_region_may_ask_for_an_accent_of_the_checkpoint(given: str | None, accent: str) -> None:
+def test_a_region_or_the_speaker_asks_for_an_accent(
+    given: str | None, of_speaker: str | None, accent: str
+) -> None:
     info = FakeEngine().info
-    assert replace(info, accents=("british",)).accent_of(given) == accent
-    assert info.accent_of(given) == ""
+    assert replace(info, accents=("british",)).accent_of(given, of_speaker) == accent
+    assert info.accent_of(given, of_speaker) == ""
 
 
 @pytest.mark.parametrize(

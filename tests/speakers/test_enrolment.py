@@ -51,7 +51,7 @@ def networks(token2wav: Token2Wav) -> SpeakerNetworks:
     checkpoint = open_checkpoint(BUILTIN)
     mean = checkpoint.traits.mean_embedding
     match = partial(matched, token2wav, config=checkpoint.config.mel, mean_embedding=mean)
-    return SpeakerNetworks(checkpoint, checkpoint.load_tokenizer(), token2wav, 1, match=match)
+    return SpeakerNetworks(checkpoint, checkpoint.load_tokenizer(), token2wav, match=match)
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +155,7 @@ async def test_a_speaker_stored_without_a_match_gets_one_and_keeps_it_where_it_c
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     checkpoint = open_checkpoint(BUILTIN)
-    before = SpeakerNetworks(checkpoint, checkpoint.load_tokenizer(), token2wav, num_threads=1)
+    before = SpeakerNetworks(checkpoint, checkpoint.load_tokenizer(), token2wav)
     store = await asyncio.to_thread(SpeakerStore, tmp_path / "speakers.sqlite")
     async with SpeakerRegistry(store, before, max_cache_bytes=1 << 30) as registry:
         await registry.enrol("mia", wav(speech))
@@ -238,7 +238,7 @@ def test_the_built_in_speakers_say_what_their_prompt_says(networks: SpeakerNetwo
 def checking(token2wav: Token2Wav) -> SpeakerNetworks:
     checkpoint = open_checkpoint(BUILTIN)
     lm = onnx_lm(checkpoint.load_lm(), "int8", num_threads=1)
-    return SpeakerNetworks(checkpoint, checkpoint.load_tokenizer(), token2wav, 1, lm)
+    return SpeakerNetworks(checkpoint, checkpoint.load_tokenizer(), token2wav, lm=lm)
 
 
 def test_a_transcript_that_is_not_all_said_is_found(checking: SpeakerNetworks) -> None:

@@ -1,12 +1,15 @@
-"""What many who come at once get of one worker and of bounded memory."""
+"""What many who come at once get of few threads and of bounded memory."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
+from firstword.app.engine.stages import NetworkStages
 from firstword.app.errors import Overloaded
+from firstword.app.speakers.registry import RegistryHooks
 from tests.speakers.fakes import STATE_BYTES, FakeNetworks
-from tests.speakers.recordings import recording
+from tests.speakers.recordings import RATE_HZ, recording, voice
 from tests.speakers.servers import Servers, hold_work, work_began
 
 pytestmark = pytest.mark.anyio
@@ -40,6 +43,41 @@ async def test_work_is_done_one_after_the_other(servers: Servers) -> None:
 
     servers.networks.gate.set()
     await asyncio.gather(*enrolments)
+
+
+async def test_recordings_are_read_side_by_side(servers: Servers) -> None:
+    """As those of a batch that tritonserver hands on at once."""
+    registry = await servers.open(hooks=RegistryHooks(num_readers=3))
+    hold_work(servers.networks)
+    samples, rate_hz = voice(1.0), RATE_HZ
+    networks: Any = servers.networks
+    nothing: Any = None
+    stages = NetworkStages("cosyvoice2", 1, nothing, registry, networks, nothing, nothing)
+    asked = [asyncio.create_task(stages.speech_tokens(samples * level, rate_hz)) for level in (1.0, 0.5, 0.2)]
+    asked += [asyncio.create_task(registry.enrol("mia", recording()))]
+    for _ in range(3):
+        await work_began(servers.networks)
+
+    assert not servers.networks.began.acquire(blocking=False)  # the fourth waits
+
+    servers.networks.gate.set()
+    *tokens, mia = await asyncio.gather(*asked)
+    alone = FakeNetworks()
+    assert tokens == [alone.read_source_tokens(samples * level, rate_hz) for level in (1.0, 0.5, 0.2)]
+    assert mia.prompt_tokens
+
+
+async def test_each_thread_adds_to_the_recordings_that_may_wait(servers: Servers) -> None:
+    registry = await servers.open(hooks=RegistryHooks(num_readers=2))
+    hold_work(servers.networks)
+    waiting = [asyncio.create_task(registry.enrol(f"s{n}", recording())) for n in range(16)]
+    await work_began(servers.networks)
+
+    with pytest.raises(Overloaded, match="16 recordings wait"):
+        await registry.enrol("one-more", recording())
+
+    servers.networks.gate.set()
+    await asyncio.gather(*waiting)
 
 
 async def test_only_so_many_recordings_wait(servers: Servers) -> None:

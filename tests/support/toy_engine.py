@@ -29,7 +29,7 @@ from firstword.app.engine.engine import SpeechEngine
 from firstword.app.engine.unloading import LoadOnDemandAdmission, Unloading
 from firstword.app.errors import InvalidRequest, SpeakerNotFound
 from firstword.app.options import HopStrategy
-from firstword.app.speakers.interface import PreparedSpeaker, SentRecording, SpeakerInfo
+from firstword.app.speakers.interface import Description, PreparedSpeaker, SentRecording, SpeakerInfo
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.text.marks import Reading
 from firstword.app.text.normalize import is_speakable
@@ -177,12 +177,15 @@ class ToySpeakers:
 
     def __init__(self) -> None:
         self.clients: list[Client] = []
+        self.description: Description | None = None
 
     def get(self, name: str | None, client: Client, takes_alias: bool = False) -> SpeakerInfo:
         self.clients.append(client)
         if name not in (None, "hum"):
             raise SpeakerNotFound(f"no speaker is named {name!r}")
-        return SpeakerInfo("hum", "builtin", "", 0.0, "", None, None, 0, cached=True)
+        return SpeakerInfo(
+            "hum", "builtin", "", 0.0, "", None, None, 0, cached=True, description=self.description
+        )
 
     async def prepared(
         self,

@@ -76,6 +76,7 @@ def tiny_settings(folder: Path) -> Settings:
         flow_enrolment=replace(
             whole.flow_enrolment, taught=("alder",), train=short(whole.flow_enrolment.train, 400)
         ),
+        flow_distil=replace(whole.flow_distil, train=short(whole.flow_distil.train, 400)),
         speaker_embeddings=replace(
             whole.speaker_embeddings,
             tuned=("low",),

@@ -21,6 +21,7 @@ from training import (
     export,
     features,
     flow,
+    flow_distil,
     flow_enrolment,
     harmonic_vocos,
     language_model,
@@ -56,7 +57,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     write_corpus(made)
     write_words(made, {"hello": "həlˈO", "days": "dˈAz", "week": "wˈik"}, {"week": "wˈɛk"})  # noqa: RUF001
     speakers = (features, speech_tokenizer, speaker_encoder)
-    flows = (flow, flow_enrolment, tokenizer_through_flow)
+    flows = (flow, flow_enrolment, tokenizer_through_flow, flow_distil)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parallel, "open_teacher", lambda call: {"hibari": HummingTeacher()}[call])
         for stage in (*speakers, pronunciation, language_model, accents, *flows):
@@ -108,7 +109,7 @@ def test_the_yaml_says_what_was_trained(directory: Path, settings: Settings) -> 
         "high": PROMPT_TEXT,
         "low": PROMPT_TEXT,
     }
-    assert config.flow == flow.config(settings)
+    assert config.flow == flow_distil.load_flow(settings).config
     assert config.vocoder == harmonic_vocos.config(settings)
     assert config.mel == features.MEL
 
@@ -235,12 +236,16 @@ def test_a_stage_goes_on_from_the_shipped_voice(directory: Path, settings: Setti
 
 
 def test_the_flow_that_was_trained_last_is_exported(directory: Path, settings: Settings) -> None:
-    last, first = flow_enrolment.load_flow(settings), flow.build(settings)
+    last, before = flow_distil.load_flow(settings), flow_enrolment.load_flow(settings)
+    first = flow.build(settings)
     trainer.load_average(settings, flow.STAGE, first)
     written = open_checkpoint(directory).load_flow().state_dict()
     name = "estimator.out.weight"
     torch.testing.assert_close(written[name], last.state_dict()[name], atol=1e-3, rtol=1e-3)
-    assert not torch.equal(last.state_dict()[name], first.state_dict()[name])
+    for other in (before, first):
+        assert not torch.equal(last.state_dict()[name], other.state_dict()[name])
+    cfm = open_checkpoint(directory).config.flow.cfm
+    assert (cfm.num_steps, cfm.inference_cfg_rate) == (2, 0.0)
 
 
 def test_a_shifted_voice_is_also_told_in_what_hibari_says(settings: Settings) -> None:

@@ -62,6 +62,15 @@ def _is_date(found: Match, phrase: Phrase) -> bool:
     return 1 <= int(found["month"]) <= 12 and 1 <= int(found["day"]) <= 31
 
 
+def _is_holidays(found: Match, phrase: Phrase) -> bool:
+    """ "假期(5.1-5.5)", not "增长5.1-5.5"."""
+    before = f"{phrase.before}{found.string[: found.start()]}".rstrip("(（:： ")
+    is_date = all(
+        1 <= int(found[f"{end}month"]) <= 12 and 1 <= int(found[f"{end}day"]) <= 31 for end in ("", "last_")
+    )
+    return is_date and before.endswith(tuple(contexts.HOLIDAYS.split("|")))
+
+
 def _is_date_either_way(found: Match, phrase: Phrase) -> bool:
     first, second = int(found["first"]), int(found["second"])
     return 0 < min(first, second) <= 12 and max(first, second) <= 31
@@ -150,9 +159,10 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         "telephone.number",
         r"(?<![\w.])(?:\+[0-9]{1,3}[ -]?)?(?:1[0-9]{2}[ -][0-9]{4}[ -][0-9]{4}|1[3-9][0-9]{9}"
         r"|0[0-9]{2,3}[ -][0-9]{7,8}|[48]00[ -]?[0-9]{3,4}[ -]?[0-9]{3,4}"
-        r"|[(（]0[0-9]{2,3}[)）][ -]?[0-9]{7,8})(?![0-9])",
+        r"|[(（]0[0-9]{2,3}[)）][ -]?[0-9]{7,8}|\+[0-9]{1,3}(?:[ -][0-9]{2,4}){2,4})(?![0-9])",
         None,
     ),
+    ("telephone.extension", r"\d{2,6}(?!\d)", _behind(contexts.EXTENSIONS)),
     ("telephone.extension", r"\d{1,5}(?!\d)", _is_extension),
     ("serial.room", r"(?<![\d.,])\d{3,4}(?=室|号房|房(?![屋价子东客间]))", None),
     ("serial.room", r"(?<![\d.,])\d{3,4}(?=房间)", _is_room),
@@ -169,9 +179,21 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("fraction.division", r"(?P<above>\d+)/(?P<below>\d+)(?=\s?=)", _is_division),
     (
         "fraction.mixed",
-        r"(?<![\d.,/])(?P<whole>\d{1,3})  ?(?P<above>\d{1,3})/(?P<below>\d{1,3})(?![\d/])",
+        r"(?<![\d.,/])(?P<whole>\d{1,3})(?:  ?|又)(?P<above>\d{1,3})/(?P<below>\d{1,3})(?![\d/])",
         None,
     ),
+    (
+        "fraction.plain",
+        r"(?<![\w.,/])(?P<above>\d{1,3})/(?P<below>[2-9]|1\d{1,4})(?=小时|分钟|秒|天|的?概率|的?机会)",
+        None,
+    ),
+    (
+        "date.holidays",
+        r"(?<![\d.])(?P<month>\d{1,2})\.(?P<day>\d{1,2})[-–—~～至到](?P<last_month>\d{1,2})\.(?P<last_day>\d{1,2})(?![\d.%])",
+        _is_holidays,
+    ),
+    ("duration.primes", r"(?<![\d.°])(?P<minutes>\d{1,2})′(?P<seconds>\d{1,2}(?:\.\d+)?)″", None),
+    ("measure.minutes", r"(?<=°)(?P<minutes>\d{1,2})[′'](?:(?P<seconds>\d{1,2})[″\"])?", None),
     (
         "date.event",
         r"(?<!\d)(?P<month>\d{1,2})·(?P<day>\d{1,2})(?!\d)",
@@ -191,6 +213,9 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     ("telephone.known", r"(?<![\w.,])[2-9]\d{6,7}(?![\d.%:/,元])", _behind(contexts.SUBSCRIBED)),
     ("serial.code", r"(?<=[A-Z])\d{4,6}(?![\d.])", _is_plate),
+    ("serial.plate", r"·(?P<digits>[A-Z]?\d{3,6})(?![\d.])", _is_plate),
+    ("serial.code", r"(?<=ISO)\s?\d{4,5}(?![\d.])", None),
+    ("serial.code", r"\d+(?:-\d+){2,}(?![\d.])", _behind(contexts.CODES)),
     ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{1,5})(?=次)", None),
     ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{2,5})(?![\d.])", _behind(contexts.FLIGHTS)),
     ("serial.code", r"(?<![\d.,])\d{2,}(?:[ -]\d{2,})*(?![\d.%:,年月日])", _behind(contexts.CODES)),
@@ -259,9 +284,17 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("formula.power", r"(?<=[\w)])\^\(?(?P<power>[-−]?\d+)\)?", None),
     ("formula.raised", r"(?<=[0-9])(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+)", None),
     ("formula.minus", r"(?<=[\d元块个米斤人次天秒])\s?[-–−]\s?(?=\d)", _has_equals),
+    ("formula.minus", r"(?<=[a-zA-Z²³)])\s?[-–−]\s?(?=[\da-zA-Z(])", _has_equals),
+    ("formula.plus", r"(?<=[a-zA-Z²³)])\s?\+\s?(?=[\da-zA-Z(])", _has_equals),
     ("formula.times", r"(?<=\d)\s?·\s?(?=\d)", _has_equals),
     ("formula.divided", r"(?<=\d)\s?÷\s?(?=\d)", None),
     ("measure.speed", rf"(?<![\w.]){_AMOUNT}\s?(?:km/h|KM/H)(?![A-Za-z])", None),
+    (
+        "measure.share",
+        rf"(?<![A-Za-z\d.]){_AMOUNT}\s?(?P<unit>{_alternatives(contexts.UNITS)})"
+        r"/(?:(?=\d+\s?[A-Za-z])|(?P<per>kg|g|m?[lL]|d[lL]|min)(?![\w/]))",
+        None,
+    ),
     ("measure.amount", rf"(?<![A-Za-z\d.]){_AMOUNT}\s?{_UNIT}", None),
     ("serial.model", rf"[-−](?=\d)(?!\d+(?:\.\d+)?\s?{_TEMPERATURE})", _is_model),
     ("cardinal.minus", rf"(?<=[个人次天])[-−](?=\d+(?:\.\d+)?\s?{_TEMPERATURE})", None),
@@ -274,6 +307,7 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("roman.sign", r"(?P<roman>[Ⅰ-ⅿ]+)", None),
     ("roman.number", r"(?P<roman>[IVX]+)(?![A-Za-z])", _is_ordinal),
     ("cardinal.sign", r"[①-⑳❶-❿㈠-㈩]", None),
+    ("range.to", r"(?<=\d[kKwW])\s?[-–—]\s?(?=\d+(?:\.\d+)?[kKwW])", None),
     (
         "range.to",
         r"(?<=[0-9%日号点分万亿千百℃])\s?[-–—]\s?(?=[0-9]|[早晚]\d|[上下]午\d)",
@@ -298,6 +332,7 @@ _SIGN_FORMS = (
     "range.to",
     "telephone.number",
     "serial.model",
+    "serial.plate",
 )
 _LETTER_FORMS = ("money.", "date.era", "roman.number")
 _NO_DIGIT_FORMS = ("formula.", "roman.", "range.to", "cardinal.minus", "serial.model")

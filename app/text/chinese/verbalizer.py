@@ -161,6 +161,23 @@ def _between(fields: Fields, word: str, first: str, second: str) -> str:
     return f"{cardinal(_of(fields, first))}{word}{cardinal(_of(fields, second))}"
 
 
+def _minutes_and_seconds(fields: Fields, text: str) -> str:
+    seconds = fields["seconds"]
+    spoken = f"{cardinal(_of(fields, 'minutes'))}分"
+    return f"{spoken}{cardinal(seconds)}秒" if seconds else spoken
+
+
+def _fraction(fields: Fields, text: str) -> str:
+    """A hundredth, a thousandth and the like without "一" before them."""
+    below = _of(fields, "below")
+    part = (
+        cardinal(below).removeprefix("一")
+        if below[1:].strip("0") == "" and len(below) > 2
+        else cardinal(below)
+    )
+    return f"{part}分之{cardinal(_of(fields, 'above'))}"
+
+
 def _telephone(fields: Fields, text: str) -> str:
     return re.sub("[ ()（）-]", "", text).translate(_TELEPHONE_DIGITS).replace("+", "加")
 
@@ -171,6 +188,18 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "telephone.extension": _telephone,
     "serial.room": lambda fields, text: by_digits(text),
     "serial.model": lambda fields, text: "",
+    "serial.plate": lambda fields, text: by_digits(_of(fields, "digits")),
+    "duration.primes": _minutes_and_seconds,
+    "measure.minutes": _minutes_and_seconds,
+    "measure.share": lambda fields, text: (
+        f"{_measure(fields, text)}每{contexts.UNITS.get(fields['per'] or '', '')}"
+    ),
+    "formula.plus": lambda fields, text: "加",
+    "fraction.plain": _fraction,
+    "date.holidays": lambda fields, text: "到".join(
+        f"{cardinal(_of(fields, f'{end}month'))}月{cardinal(_of(fields, f'{end}day'))}日"
+        for end in ("", "last_")
+    ),
     "range.score": lambda fields, text: _between(fields, "比", "low", "high"),
     "measure.pressure": lambda fields, text: (
         f"{_between(fields, '比', 'above', 'below')}{'毫米汞柱' if fields['unit'] else ''}"

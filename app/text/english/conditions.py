@@ -6,8 +6,6 @@ from collections.abc import Callable
 from firstword.app.text.english import contexts, units, vocabulary
 from firstword.app.text.english.context import Context
 
-# ruff: noqa: RUF001  typographic quotes are meant
-
 Match = re.Match[str]
 Condition = Callable[[Match, Context], bool]
 
@@ -30,9 +28,11 @@ _AT = frozenset(["at", "by", "from", "until", "till"])  # "after 2000 hours" is 
 
 def is_military(found: Match, context: Context) -> bool:
     """Hours of a day as "1900 hours", rather than so many hours."""
+    start = found.start()
     has_hours = found["unit"] or context.is_ahead(found.end(), contexts.HOURS)
-    is_time = found["hour"][0] == "0" or context.is_behind(found.start(), _AT)
-    return bool(has_hours and is_time)
+    is_at = context.is_behind(start, _AT) and not context.is_behind(start, contexts.CHANGED, 3)
+    is_until = contexts.UNTIL_HOURS.search(f"{context.phrase.before} {context.text[:start]}".rstrip())
+    return bool(has_hours and (found["hour"][0] == "0" or is_at or is_until))
 
 
 def is_pressure(found: Match, context: Context) -> bool:
@@ -139,7 +139,7 @@ def is_unit(found: Match, context: Context) -> bool:
     if unit in ("M", "B"):
         return False
     if unit == "s":
-        return not is_decade(found, context)
+        return not is_decade(found, context) or context.is_ahead(end, contexts.TIMED)
     return not (unit == "m" and is_minutes(found, context))
 
 
@@ -183,7 +183,7 @@ def is_scale(found: Match, context: Context) -> bool:
 def is_year(found: Match, context: Context) -> bool:
     """Four digits are a year unless they count what follows."""
     if context.is_behind(found.start(), contexts.YEAR_BEHIND):
-        return True
+        return not context.is_ahead(found.end(), contexts.MEASURES)
     return (
         not _counts(context.ahead(found.end()))
         or found["year"][1:] == "000"
@@ -207,11 +207,57 @@ def _counts(ahead: str) -> bool:
 
 def is_code(found: Match, context: Context) -> bool:
     start = found.start()
-    if context.is_behind(start, contexts.CODES, 3) and not context.ahead(found.end()).startswith("of"):
+    last, before, *others = [*context.behind(start, 6), "", ""]
+    if before == "digits" and last in ("is", "are", "were"):
+        return True
+    if last in contexts.LINKS and before.isdecimal() and not _counts(context.ahead(found.end())):
+        return not contexts.CODES.isdisjoint(word.lower() for word in others)
+    if context.is_behind(start, contexts.CODES, 3) and not context.is_ahead(found.end(), contexts.COUNTED):
         return True
     if len(found["digits"]) >= 4 and context.is_behind(start, contexts.ORDERS, 2):
         return len(found["digits"]) > 4
     return False
+
+
+def is_code_in_groups(found: Match, context: Context) -> bool:
+    """ "004 219" behind "code": each group by digits."""
+    return context.is_behind(found.start(), contexts.CODES, 3) and not context.is_ahead(
+        found.end(), contexts.COUNTED
+    )
+
+
+def is_named(found: Match, context: Context) -> bool:
+    """ "the code's 2580"."""
+    word = next(iter(context.behind(found.start())), "")
+    stem = word[:-2] if word[-2:] in ("'s", "’s") else word  # noqa: RUF001  an apostrophe
+    return stem != word and stem.lower() in contexts.CODES and not context.ahead(found.end())
+
+
+def is_plate(found: Match, context: Context) -> bool:
+    """Digits behind letters that stand behind digits, as "7ABC123"."""
+    return re.search(r"(?<!\w)[0-9][0-9A-Z]*[A-Z]$", found.string[: found.start()]) is not None
+
+
+def is_failure(found: Match, context: Context) -> bool:
+    """A state of HTTP, rather than so many errors."""
+    is_error = context.is_ahead(found.end(), frozenset(["error"]))
+    return context.is_behind(found.start(), frozenset(["error", "http", "https"])) or (
+        is_error and context.is_behind(found.start(), contexts.ARTICLES)
+    )
+
+
+def is_score(found: Match, context: Context) -> bool:
+    """So many of five, ten or a hundred points."""
+    if int(found["above"].partition(".")[0]) > int(found["below"]):
+        return False
+    ahead = context.ahead(found.end()).strip(vocabulary.EDGES + ".").lower()
+    if ahead == "of":
+        return False
+    return (
+        "." in found["above"]
+        or ahead in contexts.SCORES
+        or (context.is_behind(found.start(), contexts.SCORED, 2) and ahead not in units.UNITS)
+    )
 
 
 def is_dialed(found: Match, context: Context) -> bool:
@@ -273,66 +319,6 @@ def is_state(found: Match, context: Context) -> bool:
     return before.endswith(",") and city[:1].isupper() and len(city) > 4 and not context.ahead(found.end())
 
 
-def is_counted_in_roman(found: Match, context: Context) -> bool:
-    start, end = found.start(), found.end()
-    if start and found.string[start - 1] not in " \"'(“‘[":
-        return False
-    behind = context.behind(start, 2)
-    if not behind or not is_roman(found["roman"].upper()):
-        return False
-    is_range = bool(found.groupdict().get("last"))
-    is_written_otherwise = not behind[0].istitle() and behind[0] not in contexts.ROMAN_BEHIND
-    if found["roman"].islower() or is_range or is_written_otherwise:
-        name = behind[0].capitalize()
-        is_long = len(found["roman"]) > 1 or is_range
-        is_editor = behind[0].lower() == "type" and found["roman"] == "vi"
-        is_infusion = behind[0] == "book" and found["roman"].upper() == "IV"
-        if is_editor or (is_infusion and context.ahead(end) not in ("", "of")):
-            return False
-        return is_long and not contexts.ROMAN_BEHIND.isdisjoint((name, name.removesuffix("s"), f"{name}."))
-    if behind[0] in contexts.ROMAN_BEHIND or behind[0] + "." in contexts.ROMAN_BEHIND:
-        if found["roman"] == "I":
-            return context.ahead(end).lower() not in contexts.SPEAKS
-        return not (
-            found["roman"] in ("V", "X", "C", "D", "M", "L") and behind[0] in ("Type", "Plan", "Generation")
-        )
-    return False
-
-
-def is_reign(found: Match, context: Context) -> bool:
-    """A numeral behind a given name; one of a single letter only where a title stands before the name."""
-    start = found.start()
-    behind = context.behind(start, 2)
-    if not behind or not is_roman(found["roman"]):
-        return False
-    has_title = len(behind) > 1 and behind[1] in contexts.REIGNING
-    is_pronoun = found["roman"] == "I" and context.ahead(found.end()).lower() in contexts.SPEAKS
-    if (
-        found["roman"] == "V"
-        and behind[0] in contexts.CROWNED
-        and context.is_ahead(found.end(), contexts.REIGNED)
-    ):
-        return True
-    if found["roman"] == "I" and behind[0] in contexts.CROWNED:
-        is_named = f"{context.phrase.before}{found.string[:start]}".rstrip()[-1:].isalpha()
-        reigned = contexts.REIGNED if has_title else contexts.REIGNED_ALONE
-        is_king = context.ahead(found.end()).lower() in ("", *reigned) or (has_title and not is_pronoun)
-        return is_named and is_king
-    if len(found["roman"]) < 2 and (not has_title or is_pronoun):
-        return False
-    if start and found.string[start - 1] != " ":
-        return False
-    return contexts.NAMES_BEFORE_ROMAN.fullmatch(behind[0]) is not None and behind[0] not in contexts.NO_NAMES
-
-
-def is_year_in_roman(found: Match, context: Context) -> bool:
-    return len(found["roman"]) >= 4 and is_roman(found["roman"])
-
-
-def is_century(found: Match, context: Context) -> bool:
-    return context.is_ahead(found.end(), contexts.CENTURY_BEFORE) and is_roman(found["roman"])
-
-
 def is_initialism(found: Match, context: Context) -> bool:
     word, start, end = found[0], found.start(), found.end()
     previous = (context.behind(start) or [""])[0]
@@ -344,6 +330,8 @@ def is_initialism(found: Match, context: Context) -> bool:
     if word in ("US", "IT"):
         return True
     is_numbered = previous[-1:].isdigit() or following[:1].isdigit()
+    if word == "ID" and "," not in context.phrase.previous and not following[:1].isdigit():
+        return True  # no state
     if word in ("AM", "PM", "OR", "ID"):
         return previous in ("the", "The", "an", "a", "An", "A")
     return is_numbered or previous in contexts.LETTERS_BEHIND or word in ("EST", "PST", "ETA", "CET")
@@ -353,15 +341,24 @@ def is_capitals(word: str) -> bool:
     return len(word) > 1 and word.isalpha() and word.isupper()
 
 
-def is_roman(word: str) -> bool:
-    return _ROMAN.fullmatch(word) is not None
-
-
-_ROMAN = re.compile(r"(?=.)M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
-
-
 def has_inches(found: Match, context: Context) -> bool:
     return not context.phrase.is_quoted and '"' not in found.string[: found.start()]
+
+
+def is_behind_power(found: Match, context: Context) -> bool:
+    """A unit behind a power of ten."""
+    before = f"{context.phrase.before} {context.text[: found.start()]}".rstrip()
+    unit = found["unit"]
+    if re.search(r"\b10(?:\^\S+|[⁰¹²³⁴-⁹⁻]+)$", before) is None or unit in ("in", "A", "C", "d", "t", "h"):
+        return False
+    return unit in units.UNITS and (not found["per"] or is_per(found, context))
+
+
+def is_path(found: Match, context: Context) -> bool:
+    """Of a file, or a command that begins with a slash; no sound between two of them, as "/i/"."""
+    parts = found[0].strip("/").split("/")
+    is_sound = len(parts) == 1 and found[0].endswith("/") and not found.string[found.end() :][:1].isalnum()
+    return not is_sound and (found[0].count("/") > 1 or context.is_behind(found.start(), contexts.TYPED))
 
 
 def is_formula(found: Match, context: Context) -> bool:

@@ -19,9 +19,10 @@ FILED = re.compile(
     re.ASCII,
 )
 """Before two numbers of a file. "In that case" and "please file" are followed by so many."""
+LINKS = _words("not or to")  # between two codes
 DIALED = _words("call calls called calling dial dials dialed dialing ring rang phone")
 HELPLINES = _words("emergency helpline hotline")
-EMERGENCY = _words("911 112 999 411 311 211 511 611 711 811 000 110 119 120 101 105 111 116")
+EMERGENCY = _words("911 112 988 999 411 311 211 511 611 711 811 000 110 119 120 101 105 111 116")
 ORDERS = _words("order ticket invoice case claim reference ref tracking confirmation booking # number no")
 
 # Behind one of these, a letter that touches a number is a letter.
@@ -44,6 +45,11 @@ COUNTABLE = _words(
     "songs photos residents hits impressions clicks installs visits reviews plays times more less plus "
     "per a"
 )
+COUNTED = (COUNTABLE - _words("times more less plus per a")) | _words("of lines people students characters")
+MEASURES = _words(
+    "hours minutes seconds miles meters kilometers feet pounds tons dollars euros calories points votes"
+)
+"""No year stands before one of these."""
 ABOUT = _words(
     "about over under nearly almost around roughly approximately some than to of with has have had"
 )
@@ -60,8 +66,22 @@ DURATIONS = _words(
     "within length"
 )
 HOURS = _words("hours hrs")
+CHANGED = _words(
+    "increase increased increases increasing rise rose risen grow grew grown reduce reduced reduces cut cuts "
+    "fall fell fallen drop dropped decrease decreased extend extended exceed exceeded exceeds shortened "
+    "lengthened up down off overrun missed shorter longer limited capped trained"
+)
+"""Behind one of these so many hours follow, rather than a time of day."""
+UNTIL_HOURS = re.compile(r"\b[0-2]\d{3} (?:hours|hrs\.?)(?: to| and| -)$")
+SCORED = _words("score scored scores rate rated rates rating grade graded review gave give got get gets")
+SCORES = _words("star stars points")
 PRESSURE = _words("pressure bp")
 OF = _words("of")
+TYPED = _words("type typing typed enter run use using command commands send cd open")
+MENUS = re.compile(
+    r"\b(?:(?i:go to|open|click|tap|select|navigate to|choose)|Settings|Menu|File|Edit|View|Tools)\b[^.!?]*$"
+)
+"""Before a path through menus, whose parts ">" joins."""
 SCREENS = _words(
     "pixel pixels px resolution resolutions screen screens display monitor image video wallpaper"
 )
@@ -75,7 +95,7 @@ CLOCK = _words("at by from until till before after since around to and")
 # Behind "min." and "max." these are limited.
 LIMITED = _words("wage wages order age deposit payment height speed capacity temp. temperature load")
 
-SINGULAR_BEHIND = _words("a an A An every each another")
+SINGULAR_BEHIND = _words("a an A An each")
 DECADE_BEHIND = _words("the my his her their our early mid late and to in 's")
 CENTURY_BEFORE = _words("century centuries olympiad legion")
 YEAR_BEHIND = _words(

@@ -84,7 +84,7 @@ def year(digits: str) -> str:
 def pairs(digits: str) -> str:
     """A code such as a flight's: two digits at a time where that comes out even, else one by one."""
     is_even = len(digits) == 4 and "0" not in digits[::2]
-    if len(digits) <= 3 and digits[0] != "0":
+    if digits[0] != "0" and (len(digits) <= 3 or digits[1:] == "000"):
         return cardinal(digits)
     return year(digits) if is_even else by_digits(digits)
 

@@ -47,6 +47,7 @@ _SIGNS = {
 }
 _SIGN = re.compile("[" + re.escape("".join(_SIGNS)) + "]")
 _BLANK_BEFORE_STOP = re.compile(r"\s+(?=[,.;:!?)])")
+_BLANK_BEHIND_OPENING = re.compile(r"(?<=[(\[“‘])\s+")
 _GREEK_WORD = re.compile(r"[\u0370-\u03ff]{2,}")
 _OPERATORS_ALONE = frozenset("+=×÷≤≥≠<>")
 VULGAR = str.maketrans(
@@ -100,7 +101,7 @@ def say_english(text: str, phrase: Phrase) -> str:
     if not has_digit and _PLAIN.fullmatch(text) and not _is_special(text):
         return text
     spoken = _join(text, phrase)
-    spoken = _BLANK_BEFORE_STOP.sub("", " ".join(spoken.split()))
+    spoken = _BLANK_BEHIND_OPENING.sub("", _BLANK_BEFORE_STOP.sub("", " ".join(spoken.split())))
     # A full stop may have ended both an abbreviation and the sentence.
     has_lost_stop = text.endswith(".") and spoken and not spoken.endswith(".")
     if has_lost_stop and not ends_no_sentence(text, phrase):
@@ -132,6 +133,9 @@ def _operator(text: str, phrase: Phrase) -> str:
         return "" if starts_line or phrase.previous[-1:] in ",.;:!?-–—" else ","
     if text == "x":
         return text
+    if text == ">" and phrase.previous[:1].isupper() and phrase.following[:1].isupper():
+        is_path = len(phrase.previous) > 1 and contexts.MENUS.search(phrase.before)
+        return "," if is_path else vocabulary.OPERATORS[text]
     is_counting = phrase.previous[-1:].isdigit() or phrase.following[:1].isdigit()
     return vocabulary.OPERATORS[text] if is_counting or text in _OPERATORS_ALONE else ""
 

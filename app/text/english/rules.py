@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from firstword.app.text.english import conditions, contexts, units, vocabulary
+from firstword.app.text.addresses import FILE
+from firstword.app.text.english import conditions, contexts, numerals, units, vocabulary
 from firstword.app.text.english.conditions import Condition
 
 # ruff: noqa: RUF001  typographic dashes, quotes and signs are meant
@@ -52,7 +53,7 @@ _CODE = r"(?:US\$|[A-Z]{3,4}\b|Rs\b\.?|RM\b|kr\b|zł(?!\w)|Kč(?!\w))"
 _SCALE = rf"(?P<scale>{_alternatives(vocabulary.SCALES)})(?![\w²³])"
 # Any letters: whether they are a unit is looked up, which takes less time than so many branches.
 _UNIT = (
-    r"(?P<unit>N[·⋅]m|[lL]/100\s?km|(?:(?:sq|cu)\.? |fl\.? )?[A-Za-zµμ\u2126\u03a9]+[²³23]?"
+    r"(?P<unit>N[·⋅]m|[lL]/100\s?km|(?:(?:sq|cu)\.?[ -]|fl\.? )?[A-Za-zµμ\u2126\u03a9]+[²³23]?"
     r"|°\s?[CF]\b|[°º][CF]?|[℃℉%‰])(?![\w°²³])"
 )
 _PER = r"(?:/(?P<per>[A-Za-zµμ]+[²³23]?)(?![\w/]))?"
@@ -148,7 +149,13 @@ DIGITS = _rules(
         "cardinal.grouped",
         r"(?<![\d.,])(?P<number>[1-9]\d{0,2}(?: \d{3}){2,}|[1-9]\d{0,2} \d00)(?![\d.,]\d|\d| \d)",
     ),
+    (
+        "serial.groups",
+        r"(?<![\d.,$-])\d{3,4}(?: \d{3,4}){1,3}(?![\d.,]\d|\w|%|/)",
+        conditions.is_code_in_groups,
+    ),
     ("digits.code", r"(?<![\d.,$-])(?P<digits>\d{3,12})(?![\d.,]\d|\d|\w|%|/)", conditions.is_code),
+    ("digits.code", r"(?<![\d.,$-])(?P<digits>\d{3,12})(?![\d.,]\d|\d|\w|%|/)", conditions.is_named),
     ("digits.code", r"(?<![\d.,$-])(?P<digits>\d{3})(?![\d.,]\d|\d|\w|%|/|:)", conditions.is_dialed),
     (
         "date.day_first",
@@ -158,7 +165,7 @@ DIGITS = _rules(
     (
         "address.street",
         rf"(?<![\d.,:/$-])(?P<house>\d{{1,5}})(?P<letter>[A-Z])? (?P<name>(?:{_COMPASS} )?"
-        rf"(?:(?:[A-Z][\w.'’-]*|\d+(?:st|nd|rd|th)) ){{1,3}}?){_STREET}(?: (?P<compass>{_COMPASS}))?(?!\w)",
+        rf"(?:(?:[A-Z][\w.'’-]*|\d+(?:st|nd|rd|th)) ){{1,4}}?){_STREET}(?: (?P<compass>{_COMPASS}))?(?!\w)",
         conditions.is_address,
     ),
     (
@@ -185,6 +192,10 @@ DIGITS = _rules(
         rf"(?<![\d.,:/])(?P<hour>1[0-2]|0?[1-9])\.(?P<minutes>[0-5]\d){_HALF}{_ZONE}(?!\w)",
     ),
     (
+        "time.hour",
+        r"(?<![\d.,:/])(?P<hour>1[0-2]|0?[1-9]):00(?=\s?[-–—]\s?\d\d?(?::\d\d)?\s?[AaPp]\.?[Mm]\b)",
+    ),
+    (
         "time.clock",
         rf"(?<![\d.,:/])(?P<hour>[01]?\d"
         rf"|2[0-4]):(?P<minutes>[0-5]\d)(?::(?P<seconds>[0-5]\d))?{_HALF}?{_ZONE}(?![\d:])",
@@ -199,7 +210,10 @@ DIGITS = _rules(
             frozenset(["version", "python", "release", "ubuntu", "node", "chapter", "section"])
         ),
     ),
-    ("measure.feet_and_inches", r"(?P<feet>\d+)['′’] ?(?P<inches>\d+)(?:[\"″”]|'')?(?!\w)"),
+    (
+        "measure.feet_and_inches",
+        r"(?P<feet>\d+)['′’] ?(?P<inches>\d+)(?: (?P<above>\d)/(?P<below>\d+))?(?:[\"″”]|'')?(?!\w)",
+    ),
     ("measure.feet_and_inches", r"(?<![\w.,])(?P<feet>\d+)ft\s?(?P<inches>\d+)in(?!\w)"),
     (
         "measure.feet",
@@ -211,6 +225,11 @@ DIGITS = _rules(
     (
         "formula.scientific",
         r"(?<![\w.])(?P<number>\d+(?:\.\d+)?)[eE](?P<power>[+-]?\d+)(?!\w)",
+    ),
+    (
+        "fraction.score",
+        r"(?<![\w/.,$€£])(?P<above>\d{1,2}(?:\.\d)?)/(?P<below>5|10|100)(?![\w/]|[.,]\d)",
+        conditions.is_score,
     ),
     (
         "measure.fraction",
@@ -237,6 +256,7 @@ DIGITS = _rules(
         r"(?<![\w.'’$])(?P<digits>1[1-9]\d0|20\d0)['’]?s\b",
     ),
     ("date.decade", r"(?<![\w.'’$])(?P<digits>[1-9]0)['’]?s\b", conditions.is_bare_decade),
+    ("date.decade", r"(?<![\w.'’$])(?P<digits>[2-9]0)s(?=-(?:themed|styled?|inspired|era|born|ish|esque)\b)"),
     ("date.decade", r"(?<=\ds[-–])(?P<digits>[1-9]0)s\b"),
     ("cardinal.plural", r"(?<![\w.'’$])(?P<digits>[1-9]0)['’]s\b"),
     (
@@ -252,7 +272,7 @@ DIGITS = _rules(
     (
         "measure.amount",
         rf"(?<![\d.,:/]){_NUMBER}(?:\s?(?P<scale>hundred|thousand|million|billion|trillion)\s)?"
-        rf"(?P<gap>[\s-]?){_UNIT}{_PER}",
+        rf"(?P<gap>[\s-]?){_UNIT}{_PER}(?:\.(?=\s(?:x|by)\s))?",
         conditions.is_unit,
     ),
     ("date.era", rf"(?<![\w,.])(?P<digits>\d{{1,4}}|\d{{1,3}}(?:,\d{{3}})+)\s(?P<era>{contexts.ERAS})(?!\w)"),
@@ -270,7 +290,7 @@ DIGITS = _rules(
     ("range.ratio", r"(?<![\w:])(?P<low>\d+):(?P<high>\d+)(?![\d:])"),
     (
         "serial.model",
-        r"(?<![\w.,$:-])(?P<digits>\d{3})-(?P<variant>\d{2,3})(?![\w-])",
+        r"(?<![\w.,$:-])(?P<digits>\d{3})-(?P<variant>\d{1,3})(?![\w-])",
         conditions.behind(contexts.AIRCRAFT),
     ),
     (
@@ -282,6 +302,11 @@ DIGITS = _rules(
         "cardinal.parts",
         r"(?<![\w.,$:-])(?P<digits>\d{3,4})(?![\d.,]\d|[\w%°/:'’-])",
         conditions.is_flight,
+    ),
+    (
+        "cardinal.parts",
+        r"(?<![\w.,$:-])(?P<digits>[1-5]\d\d)(?![\d.,]\d|[\w%°/:'’-])",
+        conditions.is_failure,
     ),
     ("cardinal.number", r"(?P<number>(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?)"),
 )
@@ -322,21 +347,27 @@ LETTERS = _rules(
     ),
     ("serial.version", r"\b(?P<v>[vV])(?P<version>\d+(?:\.\d+)+)(?!\d)"),
     ("serial.groups_behind", r"\b(?P<letters>[A-Z]+)-(?P<year>19\d\d|20\d\d)-(?P<digits>\d+)(?![\d-])"),
-    ("roman.number", r"\b(?P<roman>[IVXLCDM]+)(?![\w-])", conditions.is_counted_in_roman),
-    ("roman.number", r"\b(?P<roman>[ivxl]{2,6})(?![\w-])", conditions.is_counted_in_roman),
-    ("roman.year", r"\b(?P<roman>M{1,2}[CDXLIV]{2,})(?![\w-])", conditions.is_year_in_roman),
-    ("roman.range", r"\b(?P<roman>[IVXL]+)[-–](?P<last>[IVXL]+)(?![\w-])", conditions.is_counted_in_roman),
+    ("roman.number", r"\b(?P<roman>[IVXLCDM]+)(?![\w-])", numerals.is_counted),
+    ("roman.number", r"\b(?P<roman>[ivxl]{2,6})(?![\w-])", numerals.is_counted),
+    ("roman.year", r"\b(?P<roman>M{1,2}[CDXLIV]{2,})(?![\w-])", numerals.is_year),
+    ("roman.range", r"\b(?P<roman>[IVXL]+)[-–](?P<last>[IVXL]+)(?![\w-])", numerals.is_counted),
     ("range.names", rf"\b(?P<first>{_WEEKDAY})\s?[-–]\s?(?P<last>{_WEEKDAY})(?!\w)"),
     ("range.names", rf"\b(?P<first>{vocabulary.MONTH})\s?[-–]\s?(?P<last>{vocabulary.MONTH})(?!\w)"),
     ("range.letters", r"\b(?P<first>[A-Z])–(?P<last>[A-Z])\b|\b(?:A-Z|a-z)\b"),
+    (
+        "measure.unit",
+        r"(?<=[\d⁰¹²³⁴-⁹)] )(?P<unit>[A-Za-zµμ]+[²³]?)(?:/(?P<per>[A-Za-z]+[²³]?))?(?![\w/])",
+        conditions.is_behind_power,
+    ),
+    ("initialism.dotted", r"\b(?:[A-Z]\.){2,}(?=[-–'’][A-Za-z])"),
     ("formula.function", r"\b(?P<name>[fgh])\((?P<of>[xyztn])\)(?!\w)"),
     ("abbreviation.route", r"\bRte\b\.?(?=\s\d)"),
     ("serial.war", r"\bWW(?P<number>[12])\b"),
     ("serial.sharp", r"\b(?P<letter>[A-G])#(?!\w)"),
     ("serial.road", r"\b(?P<letters>US|I|SR|CR)-(?P<digits>\d{1,3})\b"),
     ("serial.road", r"\b(?P<letters>A)(?P<digits>3\d0)(?=neo\b|\b)"),
-    ("roman.century", r"\b(?P<roman>[IVXLCDM]+)\b", conditions.is_century),
-    ("roman.ordinal", r"\b(?P<roman>[IVXLC]{1,7})\b", conditions.is_reign),
+    ("roman.century", r"\b(?P<roman>[IVXLCDM]+)\b", numerals.is_century),
+    ("roman.ordinal", r"\b(?P<roman>[IVXLC]{1,7})\b", numerals.is_reign),
     (
         "initialism.letters",
         r"\b(?:US|IT|WHO|AD|BC|EST|PST|ETA|CET|AM|PM|OR|ID)(?![\w’'])",
@@ -361,7 +392,7 @@ OTHERS = _rules(
     ("formula.sign", r"(?<=[\d)])(?P<sign>/)(?=[\d(])", conditions.is_formula),
     ("formula.sign", r"(?<=[\d)])\s(?P<sign>/)\s(?=[\d(])"),
     ("formula.times", r"(?<=\d)\sx\s(?=\d)", conditions.is_formula),
-    ("formula.by", r"(?<=[\w\"'])\s(?P<sign>x)\s(?=\d)"),
+    ("formula.by", r"(?<=[\w\"'.])\s(?P<sign>x)\s(?=\d)"),
     ("formula.compare", r"(?P<sign>[<>≤≥≠≈])\s?(?=[\d.])"),
     (
         "range.to",
@@ -372,12 +403,17 @@ OTHERS = _rules(
     ("range.to", r"(?<=\d)\s?[~～]\s?(?=\d)"),
     ("range.to", r"(?<=\d[€£$%])\s?[-–—]\s?(?=\d)"),
     ("cardinal.minus", r"(?<![\w)])[-−](?=[\d$€£¥₹])"),
-    ("cardinal.comma", r"(?<=\d)\s[-–—]+"),
+    ("cardinal.comma", r"(?<=\d)\s[-–—]+|(?<=[A-Za-z])\s(?:--|—)(?=\s)"),
     ("cardinal.hash", r"#\s?(?=\d)"),
     ("cardinal.about", r"(?<!\w)[~≈](?=\d)"),
     ("date.decade", r"['’](?P<digits>[1-9]0)s\b"),
     ("date.short_year", r"(?<!\w)['’](?P<digits>\d\d)(?!\w)"),
     ("cardinal.number", r"(?P<number>\.\d+)"),
+    ("electronic.path", r"(?<![\w/.:<)])(?:~(?=/))?(?:/[A-Za-z](?:[\w.-]*\w)?)+/?", conditions.is_path),
+    (
+        "electronic.dot",
+        rf"(?<![\w.])\.(?=(?:env|git(?:ignore|hub)|bashrc|zshrc|vimrc|dockerignore|NET|{FILE})\b)",
+    ),
     ("electronic.handle", r"(?<!\w)@(?P<host>[A-Za-z_](?:[\w.]*\w)?)(?![\w\u00c0-\uffff])"),
     ("formula.root", r"√\s?(?=[\d(])"),
 )
@@ -391,8 +427,10 @@ _CODES = _rules(
     # A letter code and its number: "A4", "COVID-19", "BA2490", "c325b".
     (
         "serial.inner",
-        r"(?:(?<=[a-z])|(?<=[A-Z])(?<![RG]TX)(?<!RX)(?=\d{4}))(?<!\dx)(?P<digits>\d{3,})(?=(?!s\b)[A-Za-z])",
+        r"(?:(?<=[a-z])|(?<=[A-Z])(?<![RG]TX)(?<!RX)(?=\d{4}|\d{3}[A-Z]))(?<!\dx)(?P<digits>\d{3,})(?=(?!s\b)[A-Za-z])",
     ),
+    ("serial.inner", r"(?<=[A-Z])(?P<digits>\d{3,})(?!\w)", conditions.is_plate),
+    ("serial.craft", r"(?<![A-Za-z][A-Za-z])(?<=[A-Z])-?(?P<digits>[1-9]\d\d)(?![.,]?\d|[\w-])"),
     ("serial.plural", r"(?<=[A-Z])-(?P<digits>\d{2,3})s\b"),
     ("serial.code", r"(?<=[A-Za-z])(?P<digits>\d+)(?![.,]?\d)"),
     ("serial.code", r"(?<=[A-Z])-(?P<digits>\d+)(?![.,]?\d|s\b)"),

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from firstword.app.text.addresses import find_addresses
 from firstword.app.text.english import contexts, rules, units, vocabulary
-from firstword.app.text.english.conditions import is_roman
 from firstword.app.text.english.context import Context, Tag
+from firstword.app.text.english.numerals import is_roman
 from firstword.app.text.phrases import Phrase
 
 # ruff: noqa: RUF001  typographic quotes are meant
@@ -59,7 +59,10 @@ def _long_form(word: str, phrase: Phrase) -> str | None:
         return "Company"
     if word.endswith(".") and vocabulary.MONTH_NAME.fullmatch(word):
         return vocabulary.MONTHS[word[:3].lower()]
-    if word == "v." and not (phrase.previous[:1].isupper() and following[:1].isupper()):
+    if word in vocabulary.PLACES and phrase.previous[:1].isupper() and phrase.previous.endswith(","):
+        return vocabulary.PLACES[word]
+    is_apart = phrase.previous.endswith(",")  # "Adore, v.: To venerate"
+    if word == "v." and (is_apart or not (phrase.previous[:1].isupper() and following[:1].isupper())):
         return None
     return _in_tables(word)
 

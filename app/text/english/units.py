@@ -126,7 +126,7 @@ UNITS: dict[str, tuple[str, str]] = {
         for word, *signs in (_SQUARE, _CUBIC)
         for form in (
             *(symbol + sign for sign in signs),
-            *(f"{'sq' if word == 'square ' else 'cu'}{dot} {symbol}" for dot in ("", ".")),
+            *(f"{'sq' if word == 'square ' else 'cu'}{gap}{symbol}" for gap in (" ", ". ", "-")),
         )
     },
     **{f"sq{dot} {form}": ("square mile", "square miles") for dot in ("", ".") for form in ("mile", "miles")},

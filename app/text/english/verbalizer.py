@@ -29,6 +29,7 @@ MAX_DENOMINATOR = 10
 COMMON_DENOMINATORS = frozenset({"12", "16", "20", "32", "64", "100", "1000"})
 _PARTS = {"2": ("half", "halves"), "4": ("quarter", "quarters")}
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻−", "0123456789--")
+_YOUNGER = {"Jr": "Junior", "Sr": "Senior"}
 _CURRENCIES = {**units.CODES, **units.PREFIXED, **units.MONEY}
 
 
@@ -145,6 +146,12 @@ def _measured_fraction(fields: Fields, previous: str, is_counted: bool) -> str:
     return f"{_fraction(fields, '')} {several if fields['whole'] and not is_counted else one}"
 
 
+def _feet_and_inches(fields: Fields, text: str) -> str:
+    inches = value_of(fields, "inches")
+    with_part = _fraction({**fields, "whole": inches}, "") if fields.get("above") else cardinal(inches)
+    return f"{cardinal(value_of(fields, 'feet'))} foot {with_part}"
+
+
 def _pressure(fields: Fields, text: str) -> str:
     spoken = f"{cardinal(value_of(fields, 'above'))} over {cardinal(value_of(fields, 'below'))}"
     return f"{spoken} millimeters of mercury" if fields["unit"] else spoken
@@ -189,9 +196,12 @@ def _telephone(fields: Fields, text: str) -> str:
     extension = fields.get("extension")
     text = text.removesuffix(f"x{extension}")
     runs = re.findall(r"[0-9]+", text)
-    is_free = len(runs) > 1 and runs[0] == "1"
+    area = 1 if runs[0] == "1" else 0
+    is_free = len(runs) > 2 or (area == 1 and len(runs) > 1)
     blocks = [
-        f"{cardinal(run[0])} hundred" if is_free and at == 1 and run[1:] == "00" else by_digits(run)
+        f"{cardinal(run[0])} hundred"
+        if is_free and at == area and run[0] != "0" and run[1:] == "00"
+        else by_digits(run)
         for at, run in enumerate(runs)
     ]
     blocks += [f"extension {by_digits(extension)}"] if extension else []
@@ -250,12 +260,22 @@ def _street(fields: Fields, text: str) -> str:
     return " ".join([building, *words, kind, *([contexts.COMPASS[compass]] if compass else [])])
 
 
+def _unit(fields: Fields, text: str) -> str:
+    whole = units.UNITS.get(text)
+    return whole[1] if whole else f"{units.UNITS[value_of(fields, 'unit')][1]}{_per(fields)}"
+
+
+def _path(fields: Fields, text: str) -> str:
+    spoken = say_address({"host": None, "user": None, "path": text}, ENGLISH_MARKS, by_digits)
+    return f"{spoken} slash " if text.endswith("/") else spoken
+
+
 def _street_word(word: str) -> str:
     if word[0].isdigit():
         return ordinal(word[:-2])
     if word == "St.":
         return "Saint"
-    return contexts.COMPASS.get(word, word)
+    return contexts.COMPASS.get(word) or _YOUNGER.get(word.rstrip("."), word)
 
 
 def _state(fields: Fields, text: str) -> str:
@@ -313,9 +333,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "digits.code": _named("digits", by_digits),
     "money.range": _range_of_money,
     "money.decade": lambda fields, text: plural(cardinal(value_of(fields, "number"))),
-    "measure.feet_and_inches": lambda fields, text: (
-        f"{cardinal(value_of(fields, 'feet'))} foot {cardinal(value_of(fields, 'inches'))}"
-    ),
+    "measure.feet_and_inches": _feet_and_inches,
     "measure.feet": lambda fields, text: f"{cardinal(value_of(fields, 'number'))} feet",
     "measure.degrees": _degrees,
     "measure.pressure": _pressure,
@@ -337,7 +355,10 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "serial.mixed": lambda fields, text: " ".join(
         by_digits(run) if run.isdecimal() else run for run in re.findall(r"\d+|\D+", text)
     ),
-    "serial.inner": lambda fields, text: f" {by_digits(value_of(fields, 'digits'))}",
+    "serial.inner": lambda fields, text: (
+        f" {cardinal(text) if len(text) == 3 and text.endswith('00') else by_digits(text)}"
+    ),
+    "serial.craft": lambda fields, text: f" {in_parts(value_of(fields, 'digits'))}",
     "serial.plural": lambda fields, text: f" {plural(cardinal(value_of(fields, 'digits')))}",
     "serial.pixels": lambda fields, text: (
         f"{in_parts(value_of(fields, 'wide'))} by {in_parts(value_of(fields, 'high'))}"
@@ -362,6 +383,9 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     ),
     "fraction.common": _fraction,
     "fraction.rare": _rare_fraction,
+    "fraction.score": lambda fields, text: (
+        f"{number(value_of(fields, 'above'))} out of {number(value_of(fields, 'below'))}"
+    ),
     "roman.number": _roman,
     "roman.year": lambda fields, text: year(str(roman_value(text))),
     "roman.range": lambda fields, text: (
@@ -370,6 +394,8 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "address.street": _street,
     "address.state": _state,
     "electronic.address": lambda fields, text: say_address(fields, ENGLISH_MARKS, by_digits),
+    "electronic.path": _path,
+    "electronic.dot": _fixed(" dot "),
     "electronic.handle": lambda fields, text: (
         f" at {say_address({**fields, 'user': None, 'path': None}, {**ENGLISH_MARKS, '_': ''}, by_digits)}"
     ),
@@ -383,6 +409,8 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "formula.multiple": _fixed(" times"),
     "formula.minus": _fixed(" minus "),
     "formula.root": _fixed("the square root of "),
+    "measure.unit": _unit,
+    "initialism.dotted": lambda fields, text: " ".join(text.replace(".", "")),
     "initialism.letters": lambda fields, text: " ".join(text),
     "abbreviation.route": _fixed("Route"),
     "abbreviation.word": _named("spoken", str),

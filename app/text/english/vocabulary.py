@@ -109,6 +109,9 @@ COUNTED = {
     "Apt.": "Apartment",
     "apt.": "apartment",
     "Ste.": "Suite",
+    "Ste": "Suite",
+    "Bldg": "Building",
+    "Rm": "Room",
     "Bldg.": "Building",
     "Rm.": "Room",
     "Rs.": "Rupees",
@@ -184,9 +187,21 @@ ABBREVIATIONS = {
     "asst.": "assistant",
     "assoc.": "associate",
     "appt.": "appointment",
+    "ret.": "retired",
+    "Attn.": "Attention",
+}
+# Behind a city, as newspapers have them; not those that are words as well.
+PLACES = {
+    **{"Fla.": "Florida", "Calif.": "California", "Tex.": "Texas", "Mich.": "Michigan", "Ariz.": "Arizona"},
+    **{"Minn.": "Minnesota", "Wis.": "Wisconsin", "Conn.": "Connecticut", "Colo.": "Colorado"},
+    **{"Ala.": "Alabama", "Ark.": "Arkansas", "Ky.": "Kentucky", "Tenn.": "Tennessee", "Okla.": "Oklahoma"},
+    **{"Nev.": "Nevada", "Neb.": "Nebraska", "Ga.": "Georgia", "Va.": "Virginia", "Md.": "Maryland"},
+    **{"Mont.": "Montana", "Kan.": "Kansas", "Vt.": "Vermont"},
 }
 # Without a full stop.
 SHORT_FORMS = {
+    "Attn": "Attention",
+    "Rd": "Road",
     "w/": "with",
     "w/o": "without",
     "b/c": "because",
@@ -256,7 +271,7 @@ INITIAL = re.compile(r"[A-Z]\.")
 EDGES = "\"'“”‘’()[],;:!?*_"  # what may stand around a word; full stops belong to it
 MONTH_NAME = re.compile(MONTH)
 HALF_OF_DAY = re.compile(r"[AaPp]\.?[Mm]\.?")
-_STOPPED = frozenset({*TITLES, *COUNTED, *BETWEEN, *ABBREVIATIONS, SAINT_OR_STREET})
+_STOPPED = frozenset({*TITLES, *COUNTED, *BETWEEN, *ABBREVIATIONS, *PLACES, SAINT_OR_STREET})
 
 
 def is_weekday(word: str) -> bool:

@@ -1,6 +1,9 @@
+import logging
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 import torch
 from onnx import helper
@@ -108,6 +111,50 @@ def test_an_embedding_that_is_not_finite_is_refused(path: Path) -> None:
 
     with pytest.raises(FrontendError, match="not finite"):
         SpeakerEncoder(path, num_threads=1).embed(torch.rand(98, 80))
+
+
+class PretendedCuda:
+    """In the place of `onnxruntime.InferenceSession`: a build for CUDA, whose provider may not start."""
+
+    def __init__(self, session: Any, outcome: str) -> None:
+        self._session, self._outcome = session, outcome
+        self.asked: list[list[str]] = []
+
+    def __call__(self, path: str, options: Any, providers: list[Any], enable_fallback: int) -> Any:
+        names = [one if isinstance(one, str) else one[0] for one in providers]
+        self.asked.append(names)
+        if "CUDAExecutionProvider" in names and self._outcome == "no driver":
+            raise RuntimeError("CUDA failure 35")
+        session = self._session(path, options, providers=["CPUExecutionProvider"])
+        if self._outcome == "runs":
+            session.get_providers = lambda: names
+        return session
+
+
+@pytest.mark.parametrize("outcome", ["runs", "no driver", "no libraries"])
+def test_graphs_run_on_a_gpu_where_onnx_runtime_can(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, outcome: str
+) -> None:
+    """And on the CPU, with a warning, where its provider does not start."""
+    write_speaker_encoder(path)
+    caplog.set_level(logging.WARNING)
+    pretended = PretendedCuda(onnxruntime.InferenceSession, outcome)
+    monkeypatch.setattr(onnxruntime, "InferenceSession", pretended)
+    cpu, cuda = ["CPUExecutionProvider"], ["CUDAExecutionProvider", "CPUExecutionProvider"]
+
+    SpeakerEncoder(path, 1, "cuda")
+    assert pretended.asked == [cpu], "this build knows no CUDA"
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: cuda)
+    SpeakerEncoder(path, 1, "cpu")
+    assert pretended.asked == [cpu] * 2
+    fbank = torch.rand(98, 80)
+    embedding = SpeakerEncoder(path, 1, "cuda").embed(fbank)
+
+    assert pretended.asked[2:] == ([cuda] if outcome == "runs" else [cuda, cpu])
+    reason = {"runs": "", "no driver": "CUDA failure 35", "no libraries": "libraries are missing"}[outcome]
+    assert reason in caplog.text
+    assert ("graph.onnx runs on the CPU" in caplog.text) == (outcome != "runs")
+    torch.testing.assert_close(embedding, fbank.mean(dim=0)[torch.arange(192) % 80])
 
 
 def test_a_missing_file_is_named(path: Path) -> None:

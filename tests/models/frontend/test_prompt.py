@@ -1,3 +1,4 @@
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +70,29 @@ def test_the_first_family_hears_the_prompt_at_its_own_rate_and_keeps_both_length
 
     assert len(speaker.prompt_tokens) == 100
     assert len(speaker.prompt_mel) == 2 * 22_050 // 256  # not 2 * 24_000 // 256
+
+
+def test_recordings_read_side_by_side_are_those_read_one_by_one(reader: PromptReader) -> None:
+    recordings = [(voice(1.0 + 0.3 * number, rate), rate) for number, rate in enumerate([16_000, 24_000] * 4)]
+    alone = [reader.read_speaker(*one) for one in recordings]
+
+    with ThreadPoolExecutor(4) as threads:
+        together = [*threads.map(lambda one: reader.read_speaker(*one), recordings)]
+
+    for one, other in zip(alone, together, strict=True):
+        assert torch.equal(one.prompt_tokens, other.prompt_tokens)
+        assert torch.equal(one.prompt_mel, other.prompt_mel)
+        assert torch.equal(one.embedding, other.embedding)
+
+
+def test_embedding_needs_no_speech_tokens(reader: PromptReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = voice(1.5, 24_000)
+    expected = reader.read_speaker(samples, 24_000).embedding
+    monkeypatch.setattr(SpeechTokenizer, "encode", None)
+
+    assert torch.equal(reader.read_embedding(samples, 24_000), expected)
+    with pytest.raises(RecordingError, match=r"lasts 0\.50 s without the silence"):
+        reader.read_embedding(voice(0.5, 24_000), 24_000)
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,8 @@ class FusedDecoder(nn.Module):
 
     Projections of one input are one product; the last product of attention and MLP adds to what there is.
     What attention gives has its H = G x R heads in the order (R, G), in which it comes of G heads of R
-    queries without a copy. For that the weights of attention's last product alone are kept twice: C x C a
-    layer, 39 MB in bfloat16 at 24 layers of C = 896.
+    queries without a copy. The weights of attention's last product lie in that order from here on, in the
+    decoder too, whose heads are put into it where it runs by itself: no weight is kept twice.
 
     A rotation is a product with the matrix of its position. That is computed in float32 and rounded to the
     weights' dtype, where `Qwen2Decoder` rotates in float32: in bfloat16 that adds less than the rounding of
@@ -72,15 +72,35 @@ class FusedDecoder(nn.Module):
     def _fused(self, layer: nn.Module) -> _FusedLayer:
         assert isinstance(layer, Qwen2Layer)
         attention, mlp = layer.attention, layer.mlp
-        heads = attention.out.weight.detach().unflatten(1, (self.num_groups, -1, self.head_dim))
+        if not isinstance(attention.out, ReorderedLinear):
+            attention.out = ReorderedLinear(attention.out, self.num_groups, self.head_dim)
         return _FusedLayer(
             layer.attention_norm,
             joined([attention.query, attention.key, attention.value]),
-            heads.transpose(1, 2).flatten(1).mT,
+            attention.out.weight.detach().mT,
             layer.mlp_norm,
             joined([mlp.gate, mlp.up])[0],
             mlp.down.weight.detach().mT,
         )
+
+
+class ReorderedLinear(nn.Linear):
+    """The same product, over weights whose input lies in the order (R, G) of its heads instead of (G, R)."""
+
+    def __init__(self, linear: nn.Linear, num_groups: int, head_dim: int):
+        assert linear.bias is None, "a bias that is not added"
+        super().__init__(linear.in_features, linear.out_features, bias=False, device="meta")
+        self._heads = num_groups, -1, head_dim
+        with torch.inference_mode(False), torch.no_grad():
+            weight = self._reordered(linear.weight)  # (C, H D)
+            self.weight = nn.Parameter(weight, requires_grad=linear.weight.requires_grad)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (..., H D), the heads in the order (G, R) -> (..., C)."""
+        return F.linear(self._reordered(x), self.weight)
+
+    def _reordered(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, self._heads).transpose(-3, -2).flatten(-3)
 
 
 def rotation_matrices(num_positions: int, head_dim: int, theta: float, like: Tensor) -> Tensor:

@@ -12,7 +12,12 @@ from firstword.models.layers import GeluFeedForward
 from firstword.models.lm.qwen2 import rotary_table, rotate_halves
 from firstword.models.runtimes.torch.cuda_graphs.estimator import ChunkPosition, EstimatorStep
 from firstword.models.runtimes.torch.cuda_graphs.fused_estimators import with_spare_units
-from firstword.models.runtimes.torch.cuda_graphs.lm import DecoderStep, FusedDecoder, rotation_matrices
+from firstword.models.runtimes.torch.cuda_graphs.lm import (
+    DecoderRun,
+    DecoderStep,
+    FusedDecoder,
+    rotation_matrices,
+)
 from tests.models.networks import FLOWS, small_flow
 from tests.support.small_lm import small_lm
 
@@ -44,6 +49,31 @@ def test_decoder_step_equals_the_pass_and_leaves_other_rows_alone() -> None:
         grown = torch.stack(parts, dim=1)[: len(lengths), :, :, :16]
         torch.testing.assert_close(fixed[: len(lengths), :, :, :16], grown, atol=1e-5, rtol=1e-5)
         assert not fixed[len(lengths), :, :, :16].any()
+
+
+@torch.inference_mode()
+def test_fused_decoder_keeps_no_weight_twice_and_leaves_the_decoder_as_it_was() -> None:
+    """Twice, as of a benchmark: what is made of a decoder again is the same."""
+    lm = small_lm()
+
+    def passed() -> torch.Tensor:
+        cache = lm.new_cache()
+        cache.add_row()
+        return lm(lm.embed(torch.arange(6)[None]), cache.open_pass(range(1), [6]))
+
+    expected = passed()
+    num_bytes = sum(one.nbytes for one in lm.parameters())
+    for _ in range(2):
+        decoder = FusedDecoder(lm.decoder, num_positions=17)
+        run = DecoderRun(decoder, decoder.new_keys_values(1), num_visible=16)
+        made = run(lm.embed(torch.arange(6)), torch.tensor([0]), torch.tensor([0]))
+        torch.testing.assert_close(made, expected[0], atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(passed(), expected, atol=1e-5, rtol=1e-5)
+        memory = {one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() for one in lm.parameters()}
+        for layer in decoder._layers:
+            for one in (layer.qkv[0], layer.out, layer.gate_up, layer.down):
+                assert one.untyped_storage().data_ptr() in memory
+        assert sum(memory.values()) == num_bytes
 
 
 @torch.inference_mode()

@@ -1,0 +1,108 @@
+"""Where letters are a roman numeral: tables of what stands beside them, whose first row that fits decides."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from firstword.app.text.english import contexts, vocabulary
+from firstword.app.text.english.context import Context
+
+# ruff: noqa: RUF001  typographic quotes are meant
+
+Match = re.Match[str]
+
+_ROMAN = re.compile(r"(?=.)M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
+_OPENING = " \"'(“‘["
+_SINGLE: Final = frozenset("IVXLCDM")
+_AT_END: Final = frozenset({""})
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What stands beside a numeral, and whether it is one there; None: whatever it is.
+
+    numerals: as they are written. before: the word before it. ahead: the next word in small letters, "" where
+    none follows. has_title: "King" and its kin before the name.
+    """
+
+    is_numeral: bool
+    numerals: frozenset[str] | None = None
+    before: frozenset[str] | None = None
+    ahead: frozenset[str] | None = None
+    has_title: bool | None = None
+
+
+_COUNTED: Final = (  # behind "Chapter" and its kin
+    _Row(False, frozenset({"vi"}), before=frozenset({"type", "Type"})),  # the editor
+    _Row(True, frozenset({"IV", "iv"}), before=frozenset({"book"}), ahead=_AT_END | contexts.OF),
+    _Row(False, frozenset({"IV", "iv"}), before=frozenset({"book"})),  # an infusion is booked
+    _Row(False, frozenset({"I"}), ahead=contexts.SPEAKS),
+    _Row(False, _SINGLE - {"I"}, before=frozenset({"Type", "Plan", "Generation"})),
+    _Row(True, frozenset("L"), before=frozenset({"Bowl"})),
+    _Row(False, frozenset("LCDM")),
+    _Row(True),
+)
+_REIGNS: Final = (  # behind a given name
+    _Row(True, frozenset("V"), before=contexts.CROWNED, ahead=contexts.REIGNED),
+    _Row(True, frozenset("I"), before=contexts.CROWNED, ahead=_AT_END | contexts.REIGNED, has_title=True),
+    _Row(True, frozenset("I"), before=contexts.CROWNED, ahead=_AT_END | contexts.REIGNED_ALONE),
+    _Row(False, _SINGLE, has_title=False),
+    _Row(False, frozenset("I"), ahead=contexts.SPEAKS),
+    _Row(True),
+)
+
+
+def is_counted(found: Match, context: Context) -> bool:
+    """ "Chapter IV", "chapter iv", "chapters I-IV"; one letter only behind a word in capitals."""
+    start, numeral = found.start(), found["roman"]
+    if not is_roman(numeral.upper()) or (start and found.string[start - 1] not in _OPENING):
+        return False
+    word = next(iter(context.behind(start)), "")
+    if contexts.ROMAN_BEHIND.isdisjoint((word, f"{word}.")):
+        name = word.capitalize()
+        is_long = len(numeral) > 1 or bool(found.groupdict().get("last"))
+        if not is_long or contexts.ROMAN_BEHIND.isdisjoint((name, name.removesuffix("s"), f"{name}.")):
+            return False
+    return _decide(_COUNTED, numeral, word, _ahead(found, context))
+
+
+def is_reign(found: Match, context: Context) -> bool:
+    """A numeral behind a given name; one of a single letter only where a title stands before the name."""
+    start, numeral = found.start(), found["roman"]
+    name, title = (*context.behind(start, 2), "", "")[:2]
+    if not is_roman(numeral) or contexts.NAMES_BEFORE_ROMAN.fullmatch(name) is None:
+        return False
+    is_apart = f"{context.phrase.before}{found.string[:start]}".rstrip()[-1:] in ",;:"
+    if name in contexts.NO_NAMES or is_apart or (start and found.string[start - 1] != " "):
+        return False
+    return _decide(_REIGNS, numeral, name, _ahead(found, context), title in contexts.REIGNING)
+
+
+def is_year(found: Match, context: Context) -> bool:
+    return len(found["roman"]) >= 4 and is_roman(found["roman"])
+
+
+def is_century(found: Match, context: Context) -> bool:
+    return context.is_ahead(found.end(), contexts.CENTURY_BEFORE) and is_roman(found["roman"])
+
+
+def is_roman(word: str) -> bool:
+    return _ROMAN.fullmatch(word) is not None
+
+
+def _ahead(found: Match, context: Context) -> str:
+    return context.ahead(found.end()).strip(vocabulary.EDGES + ".").lower()
+
+
+def _decide(
+    rows: Iterable[_Row], numeral: str, before: str, ahead: str, has_title: bool | None = None
+) -> bool:
+    return next(
+        row.is_numeral
+        for row in rows
+        if (row.numerals is None or numeral in row.numerals)
+        and (row.before is None or before in row.before)
+        and (row.ahead is None or ahead in row.ahead)
+        and (row.has_title is None or has_title == row.has_title)
+    )

@@ -1,0 +1,45 @@
+"""Formulas of LaTeX, as language models write them, in the signs that the readers know."""
+
+import re
+
+# ruff: noqa: RUF001  signs are meant
+
+_SIGNS = {
+    **{"times": "×", "cdot": "×", "div": "÷", "pm": "±", "leq": "≤", "le": "≤", "geq": "≥", "ge": "≥"},
+    **{"neq": "≠", "ne": "≠", "approx": "≈", "infty": "∞", "pi": "π", "sum": "∑", "int": "∫", "to": "→"},
+    **{"alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "theta": "θ", "lambda": "λ"},
+    **{"mu": "μ", "rho": "ρ", "sigma": "σ", "tau": "τ", "phi": "φ", "omega": "ω", "Delta": "Δ", "Omega": "Ω"},
+    **{"degree": "°", "circ": "°", "left": "", "right": "", "quad": " ", "displaystyle": "", "partial": "∂"},
+}
+OPERATORS = frozenset(
+    f"\\{name}" for name in ("times", "cdot", "div", "pm", "leq", "le", "geq", "ge", "neq", "ne")
+)
+_SIGN = re.compile(rf"\\({'|'.join(_SIGNS)})(?![A-Za-z])")
+_NUMERIC_FRACTION = re.compile(r"\\[dt]?frac\{(\d+)\}\{(\d+)\}")
+_FRACTION = re.compile(r"\\[dt]?frac\{([^{}]*)\}\{([^{}]*)\}")
+_SIMPLE_ROOT = re.compile(r"\\sqrt\{(\w+)\}")
+_ROOT = re.compile(r"\\sqrt\{([^{}]*)\}")
+_TEXT = re.compile(r"\\(?:text|mathrm|mathbf|mathit|boxed|operatorname)\{([^{}]*)\}")
+_DELIMITER = re.compile(r"\\[()\[\],;! ]")
+_ESCAPED = re.compile(r"\\([%$&#_{}])")
+_RAISED = re.compile(r"\^\{([^{}]*)\}")
+_LOWERED = re.compile(r"_\{([^{}]*)\}|(?<=[A-Za-z])_(?=\w$|\w\W)")
+_DOLLARS = re.compile(
+    r"(?<!\w)\$([A-Za-z\\][^$]*|[^$]*[=^\\][^$]*|[^\s$]+)\$(?!\w)|(?<!\w)\$(?=[A-Za-z\\])|(?:(?<=[A-Za-z}])|(?<=[_^]\d))\$(?!\w)"
+)
+_PATH = re.compile(r"[A-Za-z]:\\")
+
+
+def plain_formula(phrase: str) -> str:
+    """Return a phrase with its commands of LaTeX as signs; a word that has none, and a path, as it is."""
+    if "\\" not in phrase and "^{" not in phrase and "$" not in phrase:
+        return phrase
+    if "$" in phrase:
+        phrase = _DOLLARS.sub(lambda found: found[1] or "", phrase.replace("$$", ""))
+    if ("\\" not in phrase and "^{" not in phrase) or _PATH.search(phrase):
+        return phrase
+    phrase = _TEXT.sub(r" \1", _NUMERIC_FRACTION.sub(r"\1/\2", phrase))
+    phrase = _ROOT.sub(r"√(\1)", _SIMPLE_ROOT.sub(r"√\1", _FRACTION.sub(r"\1 ÷ \2", phrase)))
+    phrase = _RAISED.sub(r"^(\1)", _LOWERED.sub(r"\1", phrase))
+    phrase = _SIGN.sub(lambda found: f" {_SIGNS[found[1]]} ", phrase)
+    return _ESCAPED.sub(r"\1", _DELIMITER.sub(" ", phrase)).strip()
