@@ -27,10 +27,9 @@ from firstword.models.tokenizer import PRONUNCIATION_FOLDER, QWEN2_FOLDER
 from firstword.models.tokenizer.accents import accent_file
 from firstword.models.tokenizer.heteronyms import HETERONYMS_FILE
 from firstword.models.tokenizer.pronunciation import DICTIONARY_FILE, NETWORK_FILE
-from training import accents, language_model, speaker_encoder, speech_tokenizer
+from training import accents, flow_distil, language_model, speaker_encoder, speech_tokenizer
 from training.checkpoint_yaml import qwen2_json, voice_yaml
 from training.corpus import trim
-from training.flow_distil import load_flow
 from training.harmonic_vocos import load_vocoder
 from training.networks.flow import folded
 from training.networks.speech_tokenizer import TokenEncoder
@@ -88,11 +87,11 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
     Raises FileNotFoundError naming a stage that never ran.
     """
     lm = load_language_model(settings)
-    acoustic = load_flow(settings)
+    acoustic = flow_distil.load_flow(settings)
     exported = load_vocoder(settings)
     directory.mkdir(parents=True, exist_ok=True)
     (directory / QWEN2_FOLDER).mkdir(exist_ok=True)
-    yaml = voice_yaml(lm.config, acoustic.config, exported.config)
+    yaml = voice_yaml(lm.config, flow_distil.config(settings), exported.config)
     (directory / "cosyvoice2.yaml").write_text(yaml)
     traits = PHONEME_TRAITS if settings.language_model.reads == "phonemes" else TRAITS
     heads = language_model.alignment_heads(settings.language_model)

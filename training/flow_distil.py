@@ -11,7 +11,7 @@ import numpy as np
 
 from firstword.finetune.distil import Distillation, DistilSettings, give_fixed_noise
 from firstword.finetune.flow_matching import FlowBatch, FlowDraws, draw
-from firstword.models.config import FRAMES_PER_TOKEN, CFMConfig
+from firstword.models.config import FRAMES_PER_TOKEN, CFMConfig, UNetFlowConfig
 from firstword.models.flow.flow import Flow
 from training import flow, flow_enrolment, trainer
 from training.features import read_features
@@ -57,11 +57,18 @@ def follow(batch: FlowBatch, draws: FlowDraws, said: FlowBatch) -> None:
         batch.tokens[row, behind:] = said.tokens[row, behind:]
 
 
+def config(settings: Settings) -> UNetFlowConfig:
+    """With the solver that the flow, as it was trained last, needs."""
+    plain = flow.config(settings)
+    if not (settings.path / f"{STAGE}.pt").exists():
+        return plain
+    return replace(plain, cfm=CFMConfig(num_steps=settings.flow_distil.solver_steps, inference_cfg_rate=0.0))
+
+
 def load_flow(settings: Settings) -> Flow:
-    """The averaged weights, as they were trained last, with the solver that they need."""
+    """The averaged weights, as they were trained last."""
     if not (settings.path / f"{STAGE}.pt").exists():
         return flow_enrolment.load_flow(settings)
-    solver = CFMConfig(num_steps=settings.flow_distil.solver_steps, inference_cfg_rate=0.0)
-    model = flow.build(settings, replace(flow.config(settings), cfm=solver))
+    model = flow.build(settings, config(settings))
     trainer.load_average(settings, STAGE, model)
     return model

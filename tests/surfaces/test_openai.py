@@ -20,7 +20,7 @@ from firstword.app.http.service import Service
 from firstword.app.http.surface import Surface
 from firstword.app.options import BUILTIN_CHECKPOINT
 from firstword.app.speakers.interface import Description, SpeakerInfo
-from firstword.app.surfaces.openai.options import SEXES, VOICES, OpenAIOptions
+from firstword.app.surfaces.openai.options import PEOPLE, VOICES, OpenAIOptions
 from firstword.models.checkpoint.descriptions import read_descriptions
 from firstword.models.config import DESCRIPTIONS_FILE
 from tests.support.fake_engine import INFO, FakeEngine, speech
@@ -212,9 +212,12 @@ async def test_a_voice_is_a_speaker_or_stands_for_one(fields: dict[str, object],
 
 
 def described(
-    name: str, sex: Literal["female", "male"], age: Literal["child", "adult"] = "adult"
+    name: str,
+    sex: Literal["female", "male"],
+    age: Literal["child", "adult"] = "adult",
+    language: str = "en-US",
 ) -> SpeakerInfo:
-    return replace(HUM, name=name, description=Description(sex, age, "calm", "American", "en-US"))
+    return replace(HUM, name=name, description=Description(sex, age, "calm", "of a region", language))
 
 
 def test_openais_voices_are_spread_over_ours_by_sex() -> None:
@@ -228,10 +231,16 @@ def test_openais_voices_are_spread_over_ours_by_sex() -> None:
         "eve",
         "ann",
     )
-    assert {spread[voice] for voice, sex in SEXES.items() if sex == "male"} == {"bob"}
-    enough = [described(f"s{number}", sex) for number, sex in enumerate(SEXES.values())]
+    assert {spread[voice] for voice, (sex, _) in PEOPLE.items() if sex == "male"} == {"bob"}
+    enough = [described(f"s{number}", sex) for number, (sex, _) in enumerate(PEOPLE.values())]
     assert len(set(OpenAIOptions().speakers_of_voices("s0", enough).values())) == len(VOICES)
     assert set(OpenAIOptions().speakers_of_voices("hum", [HUM]).values()) == {"hum"}
+
+
+def test_a_british_voice_is_a_british_speaker() -> None:
+    ours = [described("ann", "female"), described("bob", "male"), described("jay", "male", language="en-GB")]
+    spread = OpenAIOptions().speakers_of_voices("ann", ours)
+    assert (spread["echo"], spread["ash"], spread["fable"]) == ("bob", "jay", "jay")
 
 
 def test_the_page_says_which_voice_is_whose() -> None:

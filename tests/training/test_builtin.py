@@ -21,7 +21,10 @@ from training.teachers.spoken import SAMPLE_RATE_HZ, Samples, Spoken
 from training.text.corpus import read_words
 from training.voice import Voice
 
-SPEAKERS = ["alder", "finch", "flint", "iris", "linnet", "wren"]
+SPEAKERS = [
+    *("alder", "aspen", "birch", "bryony", "finch", "flint", "heron"),
+    *("iris", "jay", "laurel", "linnet", "rowan", "willow", "wren"),
+]
 TOKEN_SAMPLES = 960
 
 
@@ -37,7 +40,7 @@ def test_it_is_small_and_has_its_card() -> None:
     assert "# " in (BUILTIN / "MODEL_CARD.md").read_text()
 
 
-def test_it_has_six_speakers(voice: Voice) -> None:
+def test_it_has_fourteen_speakers(voice: Voice) -> None:
     assert sorted(voice.synthesizer.speakers) == SPEAKERS
     assert all(speaker.has_prompt for speaker in open_checkpoint(BUILTIN).load_speakers().values())
 

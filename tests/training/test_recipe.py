@@ -109,7 +109,7 @@ def test_the_yaml_says_what_was_trained(directory: Path, settings: Settings) -> 
         "high": PROMPT_TEXT,
         "low": PROMPT_TEXT,
     }
-    assert config.flow == flow_distil.load_flow(settings).config
+    assert config.flow == flow_distil.config(settings)
     assert config.vocoder == harmonic_vocos.config(settings)
     assert config.mel == features.MEL
 

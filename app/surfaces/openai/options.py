@@ -1,6 +1,6 @@
 """The settings of OpenAI's API."""
 
-import itertools
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Final, Literal
@@ -10,23 +10,23 @@ from pydantic import Field
 from firstword.app.option_values import TextMap
 from firstword.app.speakers.interface import SpeakerInfo
 
-SEXES: Final[Mapping[str, Literal["female", "male"]]] = {
-    "alloy": "female",
-    "echo": "male",
-    "nova": "female",
-    "onyx": "male",
-    "shimmer": "female",
-    "ash": "male",
-    "coral": "female",
-    "verse": "male",
-    "sage": "female",
-    "cedar": "male",
-    "marin": "female",
-    "ballad": "male",
-    "fable": "male",
+PEOPLE: Final[Mapping[str, tuple[Literal["female", "male"], str]]] = {
+    "alloy": ("female", "en-US"),
+    "nova": ("female", "en-US"),
+    "shimmer": ("female", "en-US"),
+    "coral": ("female", "en-US"),
+    "sage": ("female", "en-US"),
+    "marin": ("female", "en-US"),
+    "echo": ("male", "en-US"),
+    "ash": ("male", "en-US"),
+    "onyx": ("male", "en-US"),
+    "verse": ("male", "en-US"),
+    "cedar": ("male", "en-US"),
+    "ballad": ("male", "en-GB"),
+    "fable": ("male", "en-GB"),
 }
-"""Of OpenAI's voices, as most hear them, in the order in which they are given speakers of ours."""
-VOICES: Final = tuple(sorted(SEXES))
+"""Sex and accent of OpenAI's voices, as most hear them, in the order in which they are given our speakers."""
+VOICES: Final = tuple(sorted(PEOPLE))
 MAX_DESCRIBED: Final = 1000  # speakers that are looked at; those of the checkpoint come first
 
 
@@ -50,13 +50,19 @@ class OpenAIOptions:
         """Return our speakers by OpenAI's voices, whose names are in lower case.
 
         alloy is the default speaker; the others take turns among the grown-up speakers of their sex that are
-        described, the default one first; where there are none, they are the default one.
+        described, by name, those of their accent first; where there are none, they are the default one.
         """
-        names: dict[str, list[str]] = {"female": [], "male": []}
-        for speaker in sorted(speakers, key=lambda speaker: speaker.name != default_speaker):
-            if speaker.description is not None and speaker.description.age != "child":
-                names[speaker.description.sex].append(speaker.name)
-        turns = {sex: itertools.cycle(given or [default_speaker]) for sex, given in names.items()}
-        spread = {voice: next(turns[sex]) for voice, sex in SEXES.items()} | {"alloy": default_speaker}
+        known = sorted(speakers, key=lambda speaker: (speaker.name != default_speaker, speaker.name))
+        people = [(one.name, one.description) for one in known if one.description is not None]
+        given = Counter[str]()
+        spread = {}
+        for voice, (sex, tag) in PEOPLE.items():
+            ours = [
+                (given[name], who.language != tag, place, name)
+                for place, (name, who) in enumerate(people)
+                if who.sex == sex and who.age != "child"
+            ]
+            spread[voice] = min(ours)[-1] if ours and voice != "alloy" else default_speaker
+            given[spread[voice]] += 1
         own = {voice.lower(): speaker for voice, speaker in self.voices.items()}
         return {voice: spread[voice] for voice in VOICES} | own
