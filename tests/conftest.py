@@ -2,15 +2,20 @@
 
 import gc
 import os
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import httpx._transports.default
 import pytest
 from hypothesis import settings
 
 # How long an example takes says nothing on a busy machine.
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
+
+# Each client of httpx would read the certificates of all authorities anew, longer than a request takes here.
+httpx._transports.default.create_ssl_context = cache(httpx._transports.default.create_ssl_context)
 
 # Before torch is imported: most networks here are small, and threads that wait for one another cost more
 # than they give, above all beside another process of tests.

@@ -61,7 +61,6 @@ def clean_phrase(phrase: str) -> str:
         phrase = _KEY.sub(r"\1", _HTML_TAG.sub(" ", phrase))
     if _HASHTAG.match(phrase):
         phrase = _CAMEL.sub(" ", phrase)
-    phrase = plain_formula(phrase)
     parts = [_cleaned(between) for between in _CHECKPOINT_MARKS.split(phrase)]
     marks = [*_CHECKPOINT_MARKS.findall(phrase), ""]
     return " ".join("".join(text + mark for text, mark in zip(parts, marks, strict=True)).split())
@@ -69,7 +68,7 @@ def clean_phrase(phrase: str) -> str:
 
 def _cleaned(text: str) -> str:
     is_address = "@" in text or "//" in text or "www." in text
-    text = _LINK_TARGET.sub("", text)
+    text = _LINK_TARGET.sub("", plain_formula(text))
     text = text if is_address else _INNER_UNDERSCORE.sub(" ", text)
     return _LOST.sub("", _PARTING.sub(" ", _MARKDOWN.sub("", text)))
 

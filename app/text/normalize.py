@@ -70,7 +70,7 @@ class Normalizer:
         primary = languages.primary_language(language)
         if is_tick_box(written, phrase.previous):
             return ""
-        is_key = written[0] in "*#" and (primary == "en" or primary in CHINESE)
+        is_key = written[:1] in ("*", "#") and (primary == "en" or primary in CHINESE)
         keys = is_key and key_names(written, phrase.before, phrase.following, primary != "en")
         text = keys or clean_phrase(written)
         if text and primary == "en":

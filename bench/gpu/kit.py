@@ -15,7 +15,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from io import FileIO, TextIOWrapper
@@ -33,7 +33,7 @@ from firstword.bench.gpu.pretended import counts
 from firstword.bench.gpu.pretended.device import pretended_gpu
 from firstword.bench.gpu.probe import KERNELS_FILE, STEPS, Probe, measure_probe, needs_family
 from firstword.bench.gpu.report import Part, Result, show_result, write_result
-from firstword.bench.gpu.service import Loads, Missing, Runner, measure_service
+from firstword.bench.gpu.service import Loads, Missing, Runner, measure_service, missing
 from firstword.bench.random_checkpoint import Size
 from firstword.models.config import Family
 
@@ -52,6 +52,17 @@ SHARES = {  # of the time that is left; about the seconds that a GPU takes
     "tensorrt": 150,
     "compiled": 75,
 }
+SMALL_SHARES = SHARES | {  # about the seconds that a small one takes on a core of a CPU
+    "card": 5,
+    "sameness": 20,
+    "stages": 12,
+    "together": 5,
+    "service": 20,
+    "networks": 8,
+    "vllm": 40,
+    "tensorrt": 40,
+}
+MISSING_SHARE = 5  # to say so
 LIMIT_S = 380.0  # of all
 COMPILED_BATCHES = (1, 8)  # each is compiled anew
 LAST_LINES = 3  # of what a failed part wrote
@@ -88,11 +99,12 @@ def main(words: Sequence[str]) -> int:
     given.device, name = _device(given.device)
     given.precision = given.precision or ("float32" if given.device == "cpu" else "bfloat16")
     tasks = list(tasks_of(given.parts, given.families))
+    shares = [share_of(task, given.device, given.size) for task in tasks]
     parts: list[Part] = []
-    with tempfile.TemporaryDirectory() as logs:
+    with _ended_with_its_part(), tempfile.TemporaryDirectory() as logs:
         for number, task in enumerate(tasks):
             left_s = given.limit - (time.time() - began_s)
-            share = SHARES[task.kind] / sum(SHARES[one.kind] for one in tasks[number:])
+            share = shares[number] / sum(shares[number:])
             work = partial(run_part, task, given)
             parts.append(run_apart(task, work, left_s * share, given.out, Path(logs)))
             print(f"{parts[-1].name}: {parts[-1].seconds:.0f} s, {parts[-1].reason or 'whole'}", flush=True)
@@ -104,6 +116,16 @@ def main(words: Sequence[str]) -> int:
     return 1 if result.faults or any(part.has_failed for part in parts) else 0
 
 
+@contextmanager
+def _ended_with_its_part() -> Iterator[None]:
+    """SIGTERM raises SystemExit meanwhile, so that the part that runs is killed too."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def tasks_of(parts: Sequence[str], families: Sequence[Family]) -> Iterator[Task]:
     """In the order of what one wants to know first."""
     for part in parts:
@@ -111,6 +133,13 @@ def tasks_of(parts: Sequence[str], families: Sequence[Family]) -> Iterator[Task]
             has_families = part != "probe" or needs_family(kind)
             for family in families if has_families else families[:1]:
                 yield Task(kind, family)
+
+
+def share_of(task: Task, device: str, size: Size) -> int:
+    """Of the time that is left, to be compared with those of other parts."""
+    if task.kind in SERVICES and missing(SERVICES[task.kind], device):
+        return MISSING_SHARE
+    return (SHARES if size == "full" else SMALL_SHARES)[task.kind]
 
 
 def run_apart(task: Task, work: Callable[[], int], seconds: float, out: Path, logs: Path) -> Part:
@@ -126,10 +155,12 @@ def run_apart(task: Task, work: Callable[[], int], seconds: float, out: Path, lo
     log_path = logs / f"{task}.log"
     process = FORKING.Process(target=_in_child, args=(work, log_path, seconds), name=str(task))
     process.start()
-    process.join(seconds)
-    code = process.exitcode
-    with suppress(ProcessLookupError):  # all of them have ended
-        os.killpg(process.pid or 0, signal.SIGKILL)  # a server that it started is in its group
+    try:
+        process.join(seconds)
+        code = process.exitcode
+    finally:  # where the run itself is ended too
+        with suppress(ProcessLookupError):  # all of them have ended
+            os.killpg(process.pid or 0, signal.SIGKILL)  # a server that it started is in its group
     process.join(DIES_WITHIN_S)
     rows = tuple(read_rows(out / ROWS_FILE, str(task)))
     has_failed = code != NOT_HERE and (code != 0 or not rows)
@@ -139,6 +170,7 @@ def run_apart(task: Task, work: Callable[[], int], seconds: float, out: Path, lo
 
 def _in_child(work: Callable[[], int], log_path: Path, seconds: float) -> None:
     os.setsid()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     with log_path.open("wb", buffering=0) as log:
         for number in (1, 2):  # of a server too, which inherits them
             os.dup2(log.fileno(), number)
@@ -173,9 +205,6 @@ def run_part(task: Task, given: argparse.Namespace) -> int:
     def on_row(row: Row) -> None:
         append_row(given.out / ROWS_FILE, str(task), row)
 
-    if task.kind in SERVICES and device == "pretended":
-        print("a server is a process of its own, which is on the CPU or on a GPU")
-        return NOT_HERE
     if task.kind in SERVICES:
         settings = {"device": device, "precision": precision, **dict(given.setting)}
         loads = Loads(given.alone, given.rates, given.concurrency, given.seconds, given.warm_seconds)

@@ -45,7 +45,8 @@ from firstword.models.token2wav import DEFAULT_FIRST_HOP_TOKENS, PromptState, To
 from firstword.models.token2wav_step import StepInput, StepTimes
 
 LAUNCHES = 1000
-HOPS_COMPARED = 4
+HOPS_COMPARED, TOKENS_COMPARED = 4, 100
+HOPS_REHEARSED, TOKENS_REHEARSED = 2, 40
 MAX_FLOAT32_ERROR = 5e-2  # of the samples' norm; another order of sums gives 0.004 to 0.012, by the CPU
 MAX_BFLOAT16_ERROR = 0.25  # the source's phase is a sum over the whole past: 0.14 on a CPU
 MAX_FORM_ERROR = 0.25  # of bfloat16, graphs against eager
@@ -158,12 +159,12 @@ def compare_with_cpu(probe: Probe) -> None:
         checkpoint = Path(folder) / family
         choose_kernels()
         write_random_checkpoint(checkpoint, family, "small", weights_format="safetensors")
-        ids, samples = _spoken(checkpoint, torch.device("cpu"), torch.float32, False)
+        ids, samples = _spoken(checkpoint, torch.device("cpu"), torch.float32, False, probe.is_full)
         for dtype in (torch.float32, torch.bfloat16):
             for graphs in (False, True):
                 name = f"{family} {_name(dtype)} {'graphs' if graphs else 'eager'}"
                 try:
-                    found = _spoken(checkpoint, probe.device, dtype, graphs)
+                    found = _spoken(checkpoint, probe.device, dtype, graphs, probe.is_full)
                 except Exception:
                     probe.tell("same as the CPU", name, traceback.format_exc()[-1500:])
                     continue
@@ -196,13 +197,19 @@ def relative_error(found: Tensor, wanted: Tensor) -> float:
     return ((found - wanted).norm() / wanted.norm()).item()
 
 
-def _spoken(folder: Path, device: torch.device, dtype: torch.dtype, graphs: bool) -> Spoken:
-    """Greedy speech tokens of a text, and the samples of the same tokens everywhere."""
+def _spoken(folder: Path, device: torch.device, dtype: torch.dtype, graphs: bool, is_full: bool) -> Spoken:
+    """Greedy speech tokens of a text, and the samples of the same tokens everywhere.
+
+    is_full: not fewer, for a rehearsal.
+    """
+    num_hops = HOPS_COMPARED if is_full else HOPS_REHEARSED
+    num_tokens = TOKENS_COMPARED if is_full else TOKENS_REHEARSED
     checkpoint = open_checkpoint(folder)
     lm = checkpoint.load_lm(dtype, device)
     decoder = new_decoder(graphed_lm(lm, 1) if graphs else lm, checkpoint.config.lm.sampling)
     text, prompt = list(range(20)), list(range(PROMPT_TOKENS))
-    plan = OfflinePlan(lm.vocabulary, text, text, prompt, LengthRatios(5, 5))
+    ratio = num_tokens / len(text)
+    plan = OfflinePlan(lm.vocabulary, text, text, prompt, LengthRatios(ratio, ratio))
     decoder.add(RowRequest(plan, 0, is_greedy=True))
     ids: list[int] = []
     while decoder.rows:
@@ -213,9 +220,9 @@ def _spoken(folder: Path, device: torch.device, dtype: torch.dtype, graphs: bool
     speaker = random_speaker(checkpoint.config.flow.vocab_size, PROMPT_TOKENS)
     state = token2wav.start(token2wav.compute_prompt_state(speaker))
     samples = []
-    for hop in range(HOPS_COMPARED):
+    for hop in range(num_hops):
         tokens = [(7 * n) % 1000 for n in range(25 * hop, 25 * hop + 25)]
-        made = token2wav.step([StepInput(state, tokens, hop == HOPS_COMPARED - 1)])
+        made = token2wav.step([StepInput(state, tokens, hop == num_hops - 1)])
         samples += [one.float().cpu() for one in made]
     return ids, torch.cat(samples)
 

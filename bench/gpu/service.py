@@ -123,12 +123,19 @@ async def _drive(url: str, texts: Path, loads: Loads, on_level: Callable[[Level]
             on_level(level_of(load, outcomes, Goal(), lag.worst_s))
 
 
+def missing(runner: Runner, device: str) -> str:
+    """Return what `runner` lacks here, as far as that is seen without loading it; "" for nothing."""
+    if device == "pretended":
+        return "a server is a process of its own, which is on the CPU or on a GPU"
+    if runner == "vllm" and find_spec("vllm") is None:
+        return "vllm is not installed"
+    return "tensorrt needs a GPU" if runner == "tensorrt" and device == "cpu" else ""
+
+
 def _require(runner: Runner, device: str) -> None:
     """Raises Missing."""
-    if runner == "vllm" and find_spec("vllm") is None:
-        raise Missing("vllm is not installed")
-    if runner == "tensorrt" and device == "cpu":
-        raise Missing("tensorrt needs a GPU")
+    if what := missing(runner, device):
+        raise Missing(what)
     if runner == "tensorrt":
         try:
             find_library()

@@ -71,7 +71,12 @@ def sizes_of(family: Family, size: Size) -> Sizes:
 
 
 def _deepened(small: Sizes, full: Sizes) -> Sizes:
-    unet = replace(small.unet, num_blocks=full.unet.num_blocks, num_mid_blocks=full.unet.num_mid_blocks)
+    unet = replace(
+        small.unet,
+        num_blocks=full.unet.num_blocks,
+        num_mid_blocks=full.unet.num_mid_blocks,
+        num_heads=2 * small.unet.width // small.unet.head_dim,  # twice as wide as the rest, as published
+    )
     return replace(
         small,
         text_encoder=replace(small.text_encoder, num_layers=full.text_encoder.num_layers),

@@ -97,6 +97,33 @@ def test_part_that_hangs_is_stopped_with_all_it_started_and_keeps_its_rows(tmp_p
     assert part.rows == (NETWORK_ROW, LOAD_ROW)
 
 
+def test_run_that_is_ended_leaves_no_part_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by the time limit of `run.sh`: what is left would hold the GPU."""
+
+    def part(task: Task, given: argparse.Namespace) -> int:
+        (given.out / "started").write_text(str(os.getpid()))
+        (given.out / "started").rename(given.out / "pid")
+        time.sleep(600)
+        return 0
+
+    monkeypatch.setattr(kit, "run_part", part)
+    monkeypatch.setattr(kit, "_device", lambda asked: (asked, "a CPU"))
+    words = f"--device cpu --families cosyvoice2 --parts networks --out {tmp_path}".split()
+    run = kit.FORKING.Process(target=kit.main, args=(words,))
+    run.start()
+    stop_s = time.monotonic() + 60
+    while not (tmp_path / "pid").exists():
+        assert time.monotonic() < stop_s, "the part did not begin"
+        time.sleep(0.01)
+    run.terminate()
+    run.join(60)
+    assert run.exitcode == 1
+    state = Path(f"/proc/{(tmp_path / 'pid').read_text()}/stat")
+    while state.exists() and "Z" not in state.read_text().split():
+        assert time.monotonic() < stop_s, "the part goes on"
+        time.sleep(0.01)
+
+
 def test_part_that_fails_says_its_last_words(tmp_path: Path) -> None:
     def work() -> int:
         raise SystemExit("no driver")
@@ -127,6 +154,13 @@ def test_parts_come_in_the_order_of_what_one_wants_to_know_first() -> None:
         "service-cosyvoice3",
         "service-cosyvoice2",
     ]
+
+
+def test_part_that_cannot_run_here_takes_no_time_of_the_others() -> None:
+    service = kit.share_of(Task("service", "cosyvoice2"), "cpu", "small")
+    assert kit.share_of(Task("tensorrt", "cosyvoice2"), "cpu", "small") < service / 2
+    assert kit.share_of(Task("tensorrt", "cosyvoice2"), "cuda", "full") == kit.SHARES["tensorrt"]
+    assert kit.share_of(Task("service", "cosyvoice2"), "pretended", "full") < service / 2
 
 
 def test_other_result_than_the_cpus_fails_the_run(tmp_path: Path) -> None:
@@ -208,6 +242,7 @@ def test_whichever_part_fails_or_hangs_the_others_report(
     monkeypatch.setattr(kit, "_device", lambda asked: (asked, "a CPU"))
     parts = ("networks", "service", "vllm")
     monkeypatch.setattr(kit, "SHARES", dict.fromkeys(parts, 1))
+    monkeypatch.setattr(kit, "MISSING_SHARE", 1)
     for name in parts:
         for how in ("fail", "hang"):
             began_s = time.monotonic()

@@ -206,8 +206,8 @@ BOUNDS: dict[tuple[Family, int, str], Bounds] = {
     ("cosyvoice3", 8, "samples to the host, first hop"): Bounds(1, 0, copies=1, event_waits=1),
     ("cosyvoice2", 1, "LM prefill"): Bounds(0, 0, 1, 450, 2, 1),  # 437, 442
     ("cosyvoice2", 1, "LM token"): Bounds(0, 0, 1, 400, 2, 1),  # 391, 396
-    ("cosyvoice2", 1, "flow chunk, first hop"): Bounds(8, 0, 1, 1240, copies=1),  # 5, 1220; 824 a step
-    ("cosyvoice2", 1, "flow chunk, later hop"): Bounds(8, 0, 1, 1240, copies=1),  # 4
+    ("cosyvoice2", 1, "flow chunk, first hop"): Bounds(8, 0, 1, 1185, copies=1),  # 5, 1164; 768 a step
+    ("cosyvoice2", 1, "flow chunk, later hop"): Bounds(8, 0, 1, 1185, copies=1),  # 4
     ("cosyvoice2", 1, "vocoder piece, later hop"): Bounds(8, 0, 1, 1050, copies=1),  # 3, 1027
     ("cosyvoice2", 1, "samples to the host, first hop"): Bounds(1, 0, copies=1, event_waits=1),
     ("cosyvoice2", 8, "LM token"): Bounds(0, 0, 1, 135, 2, 1),  # 127, 132

@@ -23,6 +23,7 @@ from firstword.models.hift.hift import HiFT
 
 VOCAB_SIZE = 120
 FLOWS = ("unet", "dit")
+WIDE_UNET = "wide unet"  # whose attention is wider than what it adds to, as published
 UNGUIDED_FLOWS = ("unguided unet", "unguided dit")  # of the same weights
 NUM_STEPS = 3  # of the solver: what is asserted here holds for any number, and each is work
 
@@ -35,7 +36,8 @@ def small_flow_config(kind: str) -> UNetFlowConfig | DiTFlowConfig:
     if kind in UNGUIDED_FLOWS:
         cfm = replace(cfm, inference_cfg_rate=0.0)
     if kind.endswith("unet"):
-        return UNetFlowConfig(VOCAB_SIZE, _ENCODER, _UNET, cfm)
+        unet = replace(_UNET, num_heads=4) if kind == WIDE_UNET else _UNET
+        return UNetFlowConfig(VOCAB_SIZE, _ENCODER, unet, cfm)
     return DiTFlowConfig(VOCAB_SIZE, 64, DiTConfig(64, 3, 4, 16, 2, 50), cfm)
 
 

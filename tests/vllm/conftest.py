@@ -1,4 +1,4 @@
-"""Engines that tests share: starting one takes half a minute. Without vLLM the tests here are skipped."""
+"""Engines that the tests here share: starting one takes half a minute. Without vLLM they are skipped."""
 
 import importlib.util
 from collections.abc import Iterator
@@ -14,13 +14,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("vLLM is not installed: make setup-vllm")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def v2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmEngine]:
     with open_engine(load_case("llm_v2"), tmp_path_factory.mktemp("v2")) as engine:
         yield engine
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def v3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmEngine]:
     with open_engine(load_case("llm_v3"), tmp_path_factory.mktemp("v3")) as engine:
         yield engine

@@ -40,7 +40,7 @@ _COUNTED: Final = (  # behind "Chapter" and its kin
     _Row(False, frozenset({"I"}), ahead=contexts.SPEAKS),
     _Row(False, _SINGLE - {"I"}, before=frozenset({"Type", "Plan", "Generation"})),
     _Row(True, frozenset("L"), before=frozenset({"Bowl"})),
-    _Row(False, frozenset("LCDM")),
+    _Row(False, frozenset({*"LCDM", "CD", "DC", "MD", "MC", "CC", "CV"})),
     _Row(True),
 )
 _REIGNS: Final = (  # behind a given name

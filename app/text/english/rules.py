@@ -367,7 +367,7 @@ LETTERS = _rules(
     ("serial.road", r"\b(?P<letters>US|I|SR|CR)-(?P<digits>\d{1,3})\b"),
     ("serial.road", r"\b(?P<letters>A)(?P<digits>3\d0)(?=neo\b|\b)"),
     ("roman.century", r"\b(?P<roman>[IVXLCDM]+)\b", numerals.is_century),
-    ("roman.ordinal", r"\b(?P<roman>[IVXLC]{1,7})\b", numerals.is_reign),
+    ("roman.ordinal", r"\b(?P<roman>[IVX]{1,7})\b", numerals.is_reign),
     (
         "initialism.letters",
         r"\b(?:US|IT|WHO|AD|BC|EST|PST|ETA|CET|AM|PM|OR|ID)(?![\w’'])",
@@ -403,7 +403,7 @@ OTHERS = _rules(
     ("range.to", r"(?<=\d)\s?[~～]\s?(?=\d)"),
     ("range.to", r"(?<=\d[€£$%])\s?[-–—]\s?(?=\d)"),
     ("cardinal.minus", r"(?<![\w)])[-−](?=[\d$€£¥₹])"),
-    ("cardinal.comma", r"(?<=\d)\s[-–—]+|(?<=[A-Za-z])\s(?:--|—)(?=\s)"),
+    ("cardinal.comma", r"(?<=\d)\s[-–—]+|(?<=[A-Za-z])\s(?:--|—)(?=\s|$)"),
     ("cardinal.hash", r"#\s?(?=\d)"),
     ("cardinal.about", r"(?<!\w)[~≈](?=\d)"),
     ("date.decade", r"['’](?P<digits>[1-9]0)s\b"),

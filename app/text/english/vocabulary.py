@@ -128,6 +128,9 @@ COUNTED = {
 BETWEEN = {
     "e.g.": "for example",
     "i.e.": "that is",
+    "E.g.": "For example",
+    "I.e.": "That is",
+    "Cf.": "Compare",
     "vs.": "versus",
     "v.": "versus",
     "viz.": "namely",

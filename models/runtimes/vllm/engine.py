@@ -36,6 +36,9 @@ EXPECTED_VLLM = "0.32.0"  # whose private parts are used here and in models/runt
 SAMPLER = "firstword.models.runtimes.vllm.sampler:RepetitionAwareSampler"
 MODELS_DIRECTORY = "vllm"  # of converted language models, within the data directory
 STOP_TIMEOUT_S = 10.0  # then it is killed
+# On a CPU too the model runs in the engine's own process. vLLM's "uni" would start a second one there to bind
+# threads to cores, which is off: it would import vLLM once more, and each step would be passed on.
+CPU_EXECUTOR = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
 CPU_BLOCK_TOKENS = 32  # the smallest that its kernels take well: the prefix cache holds whole blocks only
 
 _QUIET_ENVIRONMENT = {
@@ -114,6 +117,8 @@ def engine_arguments(
     }
     if build == "cpu":
         arguments |= {"kv_cache_memory_bytes": num_kv_bytes, "block_size": CPU_BLOCK_TOKENS}
+        if options.tensor_parallel_size == 1:
+            arguments["distributed_executor_backend"] = CPU_EXECUTOR
     return arguments
 
 

@@ -23,6 +23,7 @@ VelocityOver = Callable[[PagedContexts], Velocity]
 
 GELU_FIXED = 16.0  # GELU gives it back unchanged; a power of two, so that nothing is rounded
 SPARE_UNITS = 8  # that a product's inner size stays a multiple of
+MAX_VALUE_BIAS = 1.0  # of values that are about 1: a larger one would round them more coarsely
 
 
 def fused_estimator(estimator: CausalUNet | DiT, times: Sequence[float]) -> VelocityOver:
@@ -107,7 +108,8 @@ def first_head_rotations(positions: Tensor, head_dim: int, dtype: torch.dtype) -
 @dataclass(frozen=True, slots=True, eq=False)
 class _UNetBlock:
     block: TransformerBlock
-    qkv: Tensor
+    qkv: tuple[Tensor, Tensor]
+    bias: Tensor | None  # (C,) to be added behind attention, where the values cannot bring it
     up: tuple[Tensor, Tensor]
     down: Tensor  # (hidden, C)
 
@@ -120,9 +122,10 @@ class _UNetStage:
 
 
 class FusedUNet:
-    """CosyVoice 2's estimator in few kernels. A residual connection of a feed-forward is one product.
+    """CosyVoice 2's estimator in few kernels. A residual connection is one product.
 
-    That product adds the bias too, by a hidden unit that is always `GELU_FIXED`.
+    It adds the bias too: behind a feed-forward by a hidden unit that is always `GELU_FIXED`, behind attention
+    by a bias of the values, all of which attention averages.
     """
 
     def __init__(self, unet: CausalUNet, t: Tensor) -> None:
@@ -141,7 +144,9 @@ class FusedUNet:
             attention, feedforward = block.attention, block.feedforward
             qkv, bias = joined([attention.query, attention.key, attention.value])
             assert bias is None, "a bias that is not added"
-            blocks.append(_UNetBlock(block, qkv, *with_spare_units(feedforward)))
+            added, rest = value_bias(attention.out)
+            whole = F.pad(added, (len(qkv) - len(added), 0))
+            blocks.append(_UNetBlock(block, (qkv, whole), rest, *with_spare_units(feedforward)))
         return _UNetStage(stage, stage.resnet.time(time), blocks)
 
     def over(self, contexts: PagedContexts) -> Velocity:
@@ -169,12 +174,27 @@ class FusedUNet:
         rows = h.view(-1, h.shape[-1])  # (B T, C), in the same memory
         for one in fused.blocks:
             attention = one.block.attention
-            qkv = F.linear(one.block.attention_norm(h), one.qkv)
+            qkv = F.linear(one.block.attention_norm(h), *one.qkv)
             y = context.attend_joined(attention.layer, qkv.unflatten(-1, (3, attention.num_heads, -1)))
-            h.add_(attention.out(y))
+            rows.addmm_(y.flatten(0, 1), attention.out.weight.mT)
+            if one.bias is not None:
+                rows.add_(one.bias)
             hidden = F.gelu(F.linear(one.block.feedforward_norm(rows), *one.up))
             rows.addmm_(hidden, one.down)
         return h, h if stage.conv is None else stage.conv(h, context)
+
+
+def value_bias(out: nn.Linear) -> tuple[Tensor, Tensor | None]:
+    """Return the smallest v (H D,) that `out`, whose bias is not added, turns into its bias; None beside it.
+
+    Where there is none, or none within `MAX_VALUE_BIAS`: zeros, and the bias to be added by itself.
+    """
+    weight, bias = out.weight.detach().double().cpu(), out.bias.detach().double().cpu()
+    found = torch.linalg.lstsq(weight, bias[:, None], driver="gelsd").solution[:, 0]
+    is_exact = torch.allclose(weight @ found, bias, rtol=0, atol=1e-6 * max(1.0, bias.abs().max().item()))
+    if not is_exact or found.abs().max() > MAX_VALUE_BIAS:
+        return out.weight.new_zeros(out.in_features), out.bias.detach()
+    return found.to(out.weight), None
 
 
 def with_spare_units(feedforward: GeluFeedForward) -> tuple[tuple[Tensor, Tensor], Tensor]:

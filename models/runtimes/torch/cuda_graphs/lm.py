@@ -90,7 +90,7 @@ class ReorderedLinear(nn.Linear):
     def __init__(self, linear: nn.Linear, num_groups: int, head_dim: int):
         assert linear.bias is None, "a bias that is not added"
         super().__init__(linear.in_features, linear.out_features, bias=False, device="meta")
-        self._heads = num_groups, -1, head_dim
+        self._heads: tuple[int, int, int] = num_groups, -1, head_dim
         with torch.inference_mode(False), torch.no_grad():
             weight = self._reordered(linear.weight)  # (C, H D)
             self.weight = nn.Parameter(weight, requires_grad=linear.weight.requires_grad)

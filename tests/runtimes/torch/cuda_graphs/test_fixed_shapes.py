@@ -8,17 +8,18 @@ from firstword.models.config import NUM_MELS
 from firstword.models.flow.batched_cache import BatchedCache
 from firstword.models.flow.kv_cache import CacheWindow, PromptCache, RingKVCache
 from firstword.models.flow.state import estimator_layout
+from firstword.models.flow.unet import Attention
 from firstword.models.layers import GeluFeedForward
 from firstword.models.lm.qwen2 import rotary_table, rotate_halves
 from firstword.models.runtimes.torch.cuda_graphs.estimator import ChunkPosition, EstimatorStep
-from firstword.models.runtimes.torch.cuda_graphs.fused_estimators import with_spare_units
+from firstword.models.runtimes.torch.cuda_graphs.fused_estimators import value_bias, with_spare_units
 from firstword.models.runtimes.torch.cuda_graphs.lm import (
     DecoderRun,
     DecoderStep,
     FusedDecoder,
     rotation_matrices,
 )
-from tests.models.networks import FLOWS, small_flow
+from tests.models.networks import FLOWS, WIDE_UNET, small_flow
 from tests.support.small_lm import small_lm
 
 
@@ -104,6 +105,25 @@ def test_spare_units_add_the_bias_and_keep_no_weight_twice() -> None:
     own = feedforward.up.weight, feedforward.up.bias, feedforward.down.weight
     for whole, part in zip((*up, down), own, strict=True):
         assert part.untyped_storage().data_ptr() == whole.untyped_storage().data_ptr()
+
+
+@torch.inference_mode()
+def test_values_bring_the_bias_of_attentions_last_product_where_they_can() -> None:
+    torch.manual_seed(3)
+    out = torch.nn.Linear(32, 16)
+    y = torch.randn(5, 32)
+    added, rest = value_bias(out)
+    assert rest is None
+    torch.testing.assert_close((y + added) @ out.weight.mT, out(y))
+    wide = [one.out for one in small_flow(WIDE_UNET).estimator.modules() if isinstance(one, Attention)]
+    assert wide
+    assert all(value_bias(one)[1] is None for one in wide)
+
+    out.weight[:, 1:] = 0  # a bias that no input gives
+    added, rest = value_bias(out)
+    assert not added.any()
+    assert rest is not None
+    torch.testing.assert_close((y + added) @ out.weight.mT + rest, out(y))
 
 
 @pytest.mark.parametrize("kind", FLOWS)

@@ -24,7 +24,7 @@ from firstword.models.runtimes.torch.cuda_graphs.windowed_vocoder import Graphed
 from firstword.models.runtimes.torch.runtime import window_pieces
 from firstword.models.token2wav import Token2Wav
 from firstword.models.token2wav_step import StepInput
-from tests.models.networks import FLOWS, VOCAB_SIZE, small_flow, small_hift, small_speaker
+from tests.models.networks import FLOWS, VOCAB_SIZE, WIDE_UNET, small_flow, small_hift, small_speaker
 from tests.support.clear_draws import clear
 from tests.support.small_lm import small_lm
 
@@ -72,7 +72,7 @@ def speak(model: SpeechLM, first_seed: int) -> dict[int, list[int]]:
     return ids
 
 
-@pytest.mark.parametrize("kind", FLOWS)
+@pytest.mark.parametrize("kind", [*FLOWS, WIDE_UNET])
 def test_flow_solves_the_same_whatever_the_padding(kind: str, recorded: list[str]) -> None:
     """Three streams of two speakers at different positions, the last chunks short."""
     flow, hift = small_flow(kind), small_hift(is_causal=kind == "dit")
