@@ -26,6 +26,11 @@ _ADDRESS = re.compile(
     r"|(?:[a-z0-9-]{1,63}\.){1,4}[a-z]{2,12}(?=/[a-z])|localhost(?=:\d)))))"
     r"(?::\d{1,5})?(?P<path>/[^\s?#\"'<>()]*)?(?P<rest>[?#][^\s\"'<>()]*)?(?![\w@])"
 )
+_FILE_OR_WORD = re.compile(
+    r"(?!(?:main|[Cc]argo|yarn|poetry|[Pp]ackage|composer|nginx|config)\.)[A-Za-z][a-z]*\.(?:go|swift|bat|lock|conf)"
+)
+"""A missing blank rather than a file, unless a word of files stands before: "Stop.go and look"."""
+_FILED = re.compile(r"\b(?:file|files|open|edit|run|in|see|called|named)\s*[\"'“(]*$", re.IGNORECASE)
 _TRAILING = re.compile(r"[.,;:!?]+$")
 _MARK = re.compile(r"[./@_+~%=&:-]")
 _PART = re.compile(r"[0-9]+|[^0-9]+")
@@ -60,13 +65,19 @@ CHINESE_MARKS = {
 Fields = dict[str, str | None]
 
 
-def find_addresses(text: str) -> Iterator[tuple[int, int, Fields]]:
-    """Yield where each address begins and ends, without punctuation behind it, and its user, host, path."""
+def find_addresses(text: str, before: str = "") -> Iterator[tuple[int, int, Fields]]:
+    """Yield where each address begins and ends, without punctuation behind it, and its user, host, path.
+
+    before: the text in front, whose last word may tell that a file is named.
+    """
     if "." not in text and "//" not in text and "@" not in text and "localhost" not in text:
         return
     for found in _ADDRESS.finditer(text):
         ending = _TRAILING.search(found[0])
         if not found["host"].strip(".-") or not any(one.isalpha() for one in found["host"]):
+            continue
+        is_word = _FILE_OR_WORD.fullmatch(_TRAILING.sub("", found[0]))
+        if is_word and not _FILED.search(f"{before} {text[: found.start()]}"):
             continue
         yield found.start(), found.end() - (len(ending[0]) if ending else 0), found.groupdict()
 

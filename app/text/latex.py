@@ -24,9 +24,13 @@ _DELIMITER = re.compile(r"\\[()\[\],;! ]")
 _ESCAPED = re.compile(r"\\([%$&#_{}])")
 _RAISED = re.compile(r"\^\{([^{}]*)\}")
 _LOWERED = re.compile(r"_\{([^{}]*)\}|(?<=[A-Za-z])_(?=\w$|\w\W)")
+_DISPLAY = re.compile(r"\${2,}")
+_IN_DISPLAY = re.compile(r"\$\$$|\$\$[A-Za-z]|.*(?:[\\^_]|\$\$.*\$\$)")
 _DOLLARS = re.compile(
-    r"(?<!\w)\$([A-Za-z\\][^$]*|[^$]*[=^\\][^$]*|[^\s$]+)\$(?!\w)|(?<!\w)\$(?=[A-Za-z\\])|(?:(?<=[A-Za-z}])|(?<=[_^]\d))\$(?!\w)"
+    r"(?<!\w)\$([A-Za-z\\][^$]*|(?!\d[^$^\\]*[a-z]{3})[^$]*[=^\\][^$]*|[^\s$]+)\$(?!\w)|(?<!\w)\$(?=[A-Za-z\\])"
 )
+_CLOSING = re.compile(r"(?:(?<=[A-Za-z}])(?<!\bUS)(?<!\b[ACS])(?<!\b(?:HK|NZ|AU|CA))|(?<=[_^]\d))\$(?!\w)")
+_IN_FORMULA = re.compile(r"(?<![\w$])\$(?!\$)|[\\^_]")
 _PATH = re.compile(r"[A-Za-z]:\\")
 
 
@@ -35,7 +39,10 @@ def plain_formula(phrase: str) -> str:
     if "\\" not in phrase and "^{" not in phrase and "$" not in phrase:
         return phrase
     if "$" in phrase:
-        phrase = _DOLLARS.sub(lambda found: found[1] or "", phrase.replace("$$", ""))
+        phrase = _DISPLAY.sub("" if _IN_DISPLAY.match(phrase) else "$", phrase)
+        is_formula = _IN_FORMULA.search(phrase) is not None
+        phrase = _DOLLARS.sub(lambda found: found[1] or "", phrase)
+        phrase = _CLOSING.sub("", phrase) if is_formula else phrase
     if ("\\" not in phrase and "^{" not in phrase) or _PATH.search(phrase):
         return phrase
     phrase = _TEXT.sub(r" \1", _NUMERIC_FRACTION.sub(r"\1/\2", phrase))

@@ -3,6 +3,7 @@
 import html
 import re
 
+from firstword.app.text.english.units import UNITS
 from firstword.app.text.latex import plain_formula
 
 # ruff: noqa: RUF001  typographic marks are meant
@@ -20,7 +21,7 @@ _CHECKPOINT_MARKS = re.compile(
 )  # a checkpoint's own marks
 _LINK_TARGET = re.compile(r"(?<=\])\([^()\s]*\)")
 _MARKDOWN = re.compile(
-    r"!(?=\[)|\$\$|[][`™®©]|~~|(?<![0-9)])(?<![0-9)]\s)\*|\*(?!\s?[0-9(])"
+    r"!(?=\[)|[][`™®©]|~~|(?<![0-9)])(?<![0-9)]\s)\*|\*(?!\s?[0-9(])"
     r"|\^(?![-−(\w])|(?<![\w)])\^|(?<!\w)_+|_+(?!\w)|(?<!\w)#+(?=\s|$|[^\W\d])"
 )
 _PARTING = re.compile(r"\\(?=\w)|(?<=\w)\|(?=\w)")
@@ -39,9 +40,19 @@ _HTML = (
 )
 _HTML_TAG = re.compile(rf"</?(?:{_HTML})(?:\s[^<>]*)?/?>", re.IGNORECASE)
 _KEY = re.compile(r"<([A-Z][\w+ -]{0,20})>")
-_EMOTICON = re.compile(r"[:;]['’]?-?[()DPpO/|]{1,3}|XD|xD|<3+|\^_+\^")
+_EMOTICON = re.compile(r"[:;]['’]?-?[()DPpO/|]{1,3}|XD|xD|\^_+\^")
 _KEYS = re.compile(r"(?P<keys>\*(?:[0-9]{2,4}#?)?|#|#[0-9]{2,4}[*#])(?P<end>[.,;:!?]*)")
-_PRESSING = re.compile(r"(?:\b(?:[Pp]ress|[Dd]ial|[Hh]it|[Pp]ush)(?:e[sd]|ing|s)?\b|[按拨])[^.!?。\n]*$")
+_PRESSING = re.compile(
+    r"\b(?:[Pp]ress|[Dd]ial)(?:e[sd]|ing|s)?\b[^.!?。\n]*$|\b(?:[Hh]it|[Pp]ush)(?: the(?: key)?)?\s*$"
+    r"|(?:按(?![照揭时期理劳摩])|拨(?!款))[^.!?。\n]{0,12}$"
+)
+_COMPARED = re.compile(
+    r"(?:is|are|was|were|be|if|to|under|over|of|at|by|from|than|when|where|and|or|[A-HJ-TV-Za-hj-tv-z]|\S*[0-9]\S*)"
+)
+"""Before "<3" where it compares; "I" and "u" are people."""
+_NUMBER_OR_VERB = re.compile(
+    r"[0-9%=<>].*|percent|is|are|was|were|then|and|or|times|years?|days?|hours?|minutes?"
+)
 _ENTITY = re.compile(r"&(?:#\d{1,6}|#x[0-9A-Fa-f]{1,5}|[A-Za-z]{2,8});")
 HTML_OPENING = re.compile(rf"<(?:{_HTML})$", re.IGNORECASE)
 """A tag whose attributes come as the next words."""
@@ -81,6 +92,13 @@ def key_names(phrase: str, before: str, following: str, is_chinese: bool) -> str
     sign = "" if following.startswith("号") else "号"
     names = {"*": f"星{sign}", "#": f"井{sign}"} if is_chinese else {"*": "star", "#": "pound"}
     return " ".join(names.get(key, key) for key in keys["keys"]) + keys["end"]
+
+
+def is_heart(phrase: str, previous: str, following: str) -> bool:
+    """Whether "<3" is a heart rather than a comparison."""
+    following = following.rstrip(".,;:!?")
+    is_compared = _COMPARED.fullmatch(previous) or _NUMBER_OR_VERB.fullmatch(following)
+    return phrase in ("<3", "<33", "<333") and not is_compared and following not in UNITS
 
 
 def is_tick_box(phrase: str, previous: str) -> bool:

@@ -10,7 +10,7 @@ from firstword.app.text import language as languages
 from firstword.app.text.chinese import CHINESE
 from firstword.app.text.chinese.reader import say_chinese
 from firstword.app.text.english.reader import say_english
-from firstword.app.text.markup import cell_pause, clean_phrase, is_tick_box, key_names
+from firstword.app.text.markup import cell_pause, clean_phrase, is_heart, is_tick_box, key_names
 from firstword.app.text.multilingual import LANGUAGES as OTHERS
 from firstword.app.text.multilingual.reader import say_other
 from firstword.app.text.phrases import SILENT_MARKS, SOUND_MARKS, Phrase, blank_between, find_phrases
@@ -68,7 +68,7 @@ class Normalizer:
         ) is not None:
             return pause
         primary = languages.primary_language(language)
-        if is_tick_box(written, phrase.previous):
+        if is_tick_box(written, phrase.previous) or is_heart(written, phrase.previous, phrase.following):
             return ""
         is_key = written[:1] in ("*", "#") and (primary == "en" or primary in CHINESE)
         keys = is_key and key_names(written, phrase.before, phrase.following, primary != "en")

@@ -213,6 +213,7 @@ def _joins(phrase: str, word: str) -> bool:
         or stem.partition("-")[0] in vocabulary.SCALES
         or stem in units.UNIT_WORDS
         or bare.partition("/")[0] in units.UNIT_WORDS
+        or contexts.HOURS_JOINED.search(f"{phrase} {stripped}")
         or vocabulary.MONTH_NAME.fullmatch(bare)
         or (stem in contexts.COMPASS and phrase[-1:] in "°'′’")
         or (vocabulary.HALF_OF_DAY.fullmatch(bare) and phrase[-1:].isdigit())

@@ -109,6 +109,15 @@ def _is_score(found: Match, phrase: Phrase) -> bool:
     return following.startswith(tuple(contexts.SCORES.split("|"))) or _behind(contexts.SCORED)(found, phrase)
 
 
+def _is_standard(found: Match, phrase: Phrase) -> bool:
+    """ "ISO 9001", in one phrase or two."""
+    return f"{phrase.before}{found.string[: found.start()]}".rstrip().endswith("ISO")
+
+
+def _is_size(found: Match, phrase: Phrase) -> bool:
+    return _behind(contexts.SIZES)(found, phrase) and not _behind(contexts.DURATIONS)(found, phrase)
+
+
 def _is_plate(found: Match, phrase: Phrase) -> bool:
     before = f"{phrase.before}{found.string[: found.start()]}"[-2:-1]
     return bool(before) and before in contexts.PROVINCES
@@ -162,7 +171,7 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"|[(（]0[0-9]{2,3}[)）][ -]?[0-9]{7,8}|\+[0-9]{1,3}(?:[ -][0-9]{2,4}){2,4})(?![0-9])",
         None,
     ),
-    ("telephone.extension", r"\d{2,6}(?!\d)", _behind(contexts.EXTENSIONS)),
+    ("telephone.extension", r"\d{2,6}(?!\d|[人名个])", _behind(contexts.EXTENSIONS)),
     ("telephone.extension", r"\d{1,5}(?!\d)", _is_extension),
     ("serial.room", r"(?<![\d.,])\d{3,4}(?=室|号房|房(?![屋价子东客间]))", None),
     ("serial.room", r"(?<![\d.,])\d{3,4}(?=房间)", _is_room),
@@ -189,9 +198,16 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "date.holidays",
-        r"(?<![\d.])(?P<month>\d{1,2})\.(?P<day>\d{1,2})[-–—~～至到](?P<last_month>\d{1,2})\.(?P<last_day>\d{1,2})(?![\d.%])",
+        r"(?<![\d.])(?P<month>\d{1,2})\.(?P<day>\d{1,2})[-–—~～至到](?P<last_month>\d{1,2})\.(?P<last_day>\d{1,2})(?![\d.%]|\s?(?:小时|分钟|秒|天|个|倍|米|[a-zA-Z]))",
         _is_holidays,
     ),
+    (
+        "time.range",
+        r"(?<![\d.])(?P<hour>\d{1,2})\.(?P<minutes>[0-5]\d)[-–—~～至到](?P<last_hour>\d{1,2})\.(?P<last_minutes>[0-5]\d)"
+        r"(?![\d.%]|\s?(?:小时|分钟))",
+        _behind("时间"),
+    ),
+    ("measure.feet", r"(?<![\d.°])(?P<feet>\d{1,2})′(?P<inches>\d{1,2}(?:\.\d+)?)″", _is_size),
     ("duration.primes", r"(?<![\d.°])(?P<minutes>\d{1,2})′(?P<seconds>\d{1,2}(?:\.\d+)?)″", None),
     ("measure.minutes", r"(?<=°)(?P<minutes>\d{1,2})[′'](?:(?P<seconds>\d{1,2})[″\"])?", None),
     (
@@ -214,8 +230,8 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("telephone.known", r"(?<![\w.,])[2-9]\d{6,7}(?![\d.%:/,元])", _behind(contexts.SUBSCRIBED)),
     ("serial.code", r"(?<=[A-Z])\d{4,6}(?![\d.])", _is_plate),
     ("serial.plate", r"·(?P<digits>[A-Z]?\d{3,6})(?![\d.])", _is_plate),
-    ("serial.code", r"(?<=ISO)\s?\d{4,5}(?![\d.])", None),
-    ("serial.code", r"\d+(?:-\d+){2,}(?![\d.])", _behind(contexts.CODES)),
+    ("serial.code", rf"(?!(?:{contexts.FILM_SPEEDS})(?!\d))\d{{4,5}}(?![\d.])", _is_standard),
+    ("serial.code", r"\d+(?:-\d+){2,}(?![\d.-]|\s?(?:分钟|小时|天|年|元|人))", _behind(contexts.CODES)),
     ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{1,5})(?=次)", None),
     ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{2,5})(?![\d.])", _behind(contexts.FLIGHTS)),
     ("serial.code", r"(?<![\d.,])\d{2,}(?:[ -]\d{2,})*(?![\d.%:,年月日])", _behind(contexts.CODES)),

@@ -189,6 +189,9 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "serial.room": lambda fields, text: by_digits(text),
     "serial.model": lambda fields, text: "",
     "serial.plate": lambda fields, text: by_digits(_of(fields, "digits")),
+    "measure.feet": lambda fields, text: (
+        f"{cardinal(_of(fields, 'feet'))}英尺{cardinal(_of(fields, 'inches'))}英寸"
+    ),
     "duration.primes": _minutes_and_seconds,
     "measure.minutes": _minutes_and_seconds,
     "measure.share": lambda fields, text: (
@@ -238,6 +241,10 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "date.zeros": lambda fields, text: "",
     "time.clock": _clock,
     "time.half": _clock,
+    "time.range": lambda fields, text: "到".join(
+        _clock({"hour": fields[f"{end}hour"], "minutes": fields[f"{end}minutes"]}, text).removesuffix("分")
+        for end in ("", "last_")
+    ),
     "money.amount": _money,
     "money.code": _money,
     "money.range": _range_of_money,

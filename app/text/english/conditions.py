@@ -29,9 +29,13 @@ _AT = frozenset(["at", "by", "from", "until", "till"])  # "after 2000 hours" is 
 def is_military(found: Match, context: Context) -> bool:
     """Hours of a day as "1900 hours", rather than so many hours."""
     start = found.start()
+    if contexts.HOURS_OF.match(f"{context.text[found.end() :]} {context.phrase.following}"):
+        return False
     has_hours = found["unit"] or context.is_ahead(found.end(), contexts.HOURS)
     is_at = context.is_behind(start, _AT) and not context.is_behind(start, contexts.CHANGED, 3)
-    is_until = contexts.UNTIL_HOURS.search(f"{context.phrase.before} {context.text[:start]}".rstrip())
+    is_until = contexts.UNTIL_HOURS.search(
+        f"{context.phrase.before} {context.text[:start]}".rstrip()
+    ) and not context.is_behind(start, contexts.CHANGED, 7)
     return bool(has_hours and (found["hour"][0] == "0" or is_at or is_until))
 
 
@@ -180,15 +184,30 @@ def is_scale(found: Match, context: Context) -> bool:
     return context.is_behind(found.start(), contexts.ABOUT) and not ahead[:1].isupper()
 
 
+_COUNTED_BEHIND = frozenset(["of", "between"])
+_CHANGED_TO = frozenset(["from", "to", "by"])
+
+
 def is_year(found: Match, context: Context) -> bool:
     """Four digits are a year unless they count what follows."""
     if context.is_behind(found.start(), contexts.YEAR_BEHIND):
-        return not context.is_ahead(found.end(), contexts.MEASURES)
+        return not _measures(found, context)
     return (
         not _counts(context.ahead(found.end()))
         or found["year"][1:] == "000"
         or (found["year"][2:] != "00" and found["year"][1] not in "0")
     )
+
+
+def _measures(found: Match, context: Context) -> bool:
+    """ "a total of 1350 dollars", not "In 2019 euros were used"."""
+    start, end = found.start(), found.end()
+    if context.is_ahead(end, contexts.MEASURES) and context.is_behind(start, contexts.MEASURED_BEHIND):
+        return True
+    is_counted = context.is_behind(start, _COUNTED_BEHIND) or (
+        context.is_behind(start, _CHANGED_TO) and context.is_behind(start, contexts.CHANGED, 3)
+    )
+    return is_counted and context.is_ahead(end, contexts.AMOUNTS)
 
 
 def _counts(ahead: str) -> bool:
@@ -205,13 +224,20 @@ def _counts(ahead: str) -> bool:
     )
 
 
+_YEAR = re.compile(r"(?:19|20)\d\d")
+
+
 def is_code(found: Match, context: Context) -> bool:
     start = found.start()
     last, before, *others = [*context.behind(start, 6), "", ""]
     if before == "digits" and last in ("is", "are", "were"):
         return True
+    is_year = _YEAR.fullmatch(found["digits"]) is not None
     if last in contexts.LINKS and before.isdecimal() and not _counts(context.ahead(found.end())):
-        return not contexts.CODES.isdisjoint(word.lower() for word in others)
+        is_span = (is_year and _YEAR.fullmatch(before)) or others[0] in ("from", "between")
+        return not is_span and not contexts.CODES.isdisjoint(word.lower() for word in others)
+    if last in ("from", "between") or (is_year and context.behind(start, 3) == ["code", "the", "In"]):
+        return False
     if context.is_behind(start, contexts.CODES, 3) and not context.is_ahead(found.end(), contexts.COUNTED):
         return True
     if len(found["digits"]) >= 4 and context.is_behind(start, contexts.ORDERS, 2):
@@ -238,12 +264,20 @@ def is_plate(found: Match, context: Context) -> bool:
     return re.search(r"(?<!\w)[0-9][0-9A-Z]*[A-Z]$", found.string[: found.start()]) is not None
 
 
+_STATES_OF_HTTP = frozenset(
+    {226, *range(100, 104), *range(200, 209), *range(300, 309), *range(400, 452), *range(500, 512)}
+)
+
+
 def is_failure(found: Match, context: Context) -> bool:
     """A state of HTTP, rather than so many errors."""
-    is_error = context.is_ahead(found.end(), frozenset(["error"]))
-    return context.is_behind(found.start(), frozenset(["error", "http", "https"])) or (
-        is_error and context.is_behind(found.start(), contexts.ARTICLES)
-    )
+    start, end = found.start(), found.end()
+    if int(found["digits"]) not in _STATES_OF_HTTP:
+        return False
+    if context.is_behind(start, frozenset(["error"])):
+        return not _counts(context.ahead(end))
+    is_error = context.is_ahead(end, frozenset(["error"])) and context.is_behind(start, contexts.ARTICLES)
+    return is_error or context.is_behind(start, frozenset(["http", "https"]))
 
 
 def is_score(found: Match, context: Context) -> bool:
@@ -251,13 +285,12 @@ def is_score(found: Match, context: Context) -> bool:
     if int(found["above"].partition(".")[0]) > int(found["below"]):
         return False
     ahead = context.ahead(found.end()).strip(vocabulary.EDGES + ".").lower()
-    if ahead == "of":
+    if ahead == "of" or ahead in units.UNITS or ahead in contexts.PARTED:
         return False
-    return (
-        "." in found["above"]
-        or ahead in contexts.SCORES
-        or (context.is_behind(found.start(), contexts.SCORED, 2) and ahead not in units.UNITS)
-    )
+    last, verb, *_ = [*context.behind(found.start(), 2), "", ""]
+    is_given = last in ("it", "a") and verb.lower() in contexts.GIVEN and not ahead
+    is_scored = context.is_behind(found.start(), contexts.SCORED, 2)
+    return "." in found["above"] or ahead in contexts.SCORES or is_scored or is_given
 
 
 def is_dialed(found: Match, context: Context) -> bool:
@@ -338,6 +371,7 @@ def is_initialism(found: Match, context: Context) -> bool:
 
 
 def is_capitals(word: str) -> bool:
+    word = word.removesuffix("'S").removesuffix("’S")  # noqa: RUF001  an apostrophe
     return len(word) > 1 and word.isalpha() and word.isupper()
 
 
@@ -357,8 +391,11 @@ def is_behind_power(found: Match, context: Context) -> bool:
 def is_path(found: Match, context: Context) -> bool:
     """Of a file, or a command that begins with a slash; no sound between two of them, as "/i/"."""
     parts = found[0].strip("/").split("/")
-    is_sound = len(parts) == 1 and found[0].endswith("/") and not found.string[found.end() :][:1].isalnum()
-    return not is_sound and (found[0].count("/") > 1 or context.is_behind(found.start(), contexts.TYPED))
+    if len(parts) == 1:
+        is_sound = found[0].endswith("/") and not found.string[found.end() :][:1].isalnum()
+        is_typed = not is_sound and context.is_behind(found.start(), contexts.TYPED)
+        return is_typed or parts[0] in contexts.ROOTS
+    return "/" not in context.phrase.previous  # "he/him /she/her"
 
 
 def is_formula(found: Match, context: Context) -> bool:

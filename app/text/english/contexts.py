@@ -46,10 +46,11 @@ COUNTABLE = _words(
     "per a"
 )
 COUNTED = (COUNTABLE - _words("times more less plus per a")) | _words("of lines people students characters")
-MEASURES = _words(
-    "hours minutes seconds miles meters kilometers feet pounds tons dollars euros calories points votes"
-)
-"""No year stands before one of these."""
+MEASURES = _words("hours minutes seconds miles meters kilometers feet pounds calories")
+"""No year stands before one of these behind MEASURED_BEHIND."""
+MEASURED_BEHIND = _words("from to by around after before and the fall")
+AMOUNTS = MEASURES | _words("tons dollars euros points votes")
+"""No year stands before one of these behind "of" and "between", or where something changes to so many."""
 ABOUT = _words(
     "about over under nearly almost around roughly approximately some than to of with has have had"
 )
@@ -72,14 +73,24 @@ CHANGED = _words(
     "lengthened up down off overrun missed shorter longer limited capped trained"
 )
 """Behind one of these so many hours follow, rather than a time of day."""
-UNTIL_HOURS = re.compile(r"\b[0-2]\d{3} (?:hours|hrs\.?)(?: to| and| -)$")
-SCORED = _words("score scored scores rate rated rates rating grade graded review gave give got get gets")
+UNTIL_HOURS = re.compile(r"\b(?:(?i:from) [0-2]|0)\d{3} (?:hours|hrs\.?)(?: to| and| -)$")
+HOURS_OF = re.compile(r" (?:hours|hrs\.?)(?: (?:to|and|-) [0-2]\d{3} (?:hours|hrs\.?))? of\b")
+HOURS_JOINED = re.compile(r"(?<!\S)[0-2]\d{3} (?:hours|hrs)(?: to| and)?$")
+
+SCORED = _words("score scored scores rated rating graded")
+GIVEN = _words("give gives gave got rate rates")  # a score, with "it" or "a" between: "gave it 8/10"
+PARTED = _words("cup cups teaspoon teaspoons tablespoon tablespoons inch inches mile miles")
+"""Before one of these stands a fraction, rather than a score."""
 SCORES = _words("star stars points")
 PRESSURE = _words("pressure bp")
 OF = _words("of")
-TYPED = _words("type typing typed enter run use using command commands send cd open")
+COMPARED_BEHIND = _words("is are was were be been to of at by from if when than with")
+"""Behind one of these "<" is no verb."""
+TYPED = _words("type typing typed enter command commands cd")
+ROOTS = _words("tmp home etc usr var opt dev root bin")  # of a file system
 MENUS = re.compile(
-    r"\b(?:(?i:go to|open|click|tap|select|navigate to|choose)|Settings|Menu|File|Edit|View|Tools)\b[^.!?]*$"
+    r"(?:\b(?i:go to|open|click|tap|select|navigate to|choose)\b[^.!?:;,>]{0,24}"
+    r"|\b(?:Settings|Menu|File|Edit|View|Tools)\s?(?=>|$))(?:>[^.!?:;,>]{0,24})*$"
 )
 """Before a path through menus, whose parts ">" joins."""
 SCREENS = _words(

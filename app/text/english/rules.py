@@ -412,7 +412,8 @@ OTHERS = _rules(
     ("electronic.path", r"(?<![\w/.:<)])(?:~(?=/))?(?:/[A-Za-z](?:[\w.-]*\w)?)+/?", conditions.is_path),
     (
         "electronic.dot",
-        rf"(?<![\w.])\.(?=(?:env|git(?:ignore|hub)|bashrc|zshrc|vimrc|dockerignore|NET|{FILE})\b)",
+        r"(?<![\w.])\.(?=(?:env|git(?:ignore|hub)|bashrc|zshrc|vimrc|dockerignore|NET"
+        rf"|(?!(?:go|swift|bat|lock|conf)\b(?! files?\b)){FILE})\b)",
     ),
     ("electronic.handle", r"(?<!\w)@(?P<host>[A-Za-z_](?:[\w.]*\w)?)(?![\w\u00c0-\uffff])"),
     ("formula.root", r"√\s?(?=[\d(])"),
@@ -427,9 +428,14 @@ _CODES = _rules(
     # A letter code and its number: "A4", "COVID-19", "BA2490", "c325b".
     (
         "serial.inner",
-        r"(?:(?<=[a-z])|(?<=[A-Z])(?<![RG]TX)(?<!RX)(?=\d{4}|\d{3}[A-Z]))(?<!\dx)(?P<digits>\d{3,})(?=(?!s\b)[A-Za-z])",
+        r"(?:(?<=[a-z])|(?<=[A-Z])(?<![RG]TX)(?<!RX)(?=\d{4}|\d{3}[A-Z]))(?<!\dx)(?P<digits>\d{3,})"
+        r"(?=(?!s\b|[KMGT]i?B\b)[A-Za-z])",
     ),
     ("serial.inner", r"(?<=[A-Z])(?P<digits>\d{3,})(?!\w)", conditions.is_plate),
+    (
+        "range.to",
+        r"(?:(?<=\d [VAWCFK])|(?<=\d[VAWCFK]))\s?[-–—]\s?(?=\d+\s?[VAWCFK]\b)",
+    ),
     ("serial.craft", r"(?<![A-Za-z][A-Za-z])(?<=[A-Z])-?(?P<digits>[1-9]\d\d)(?![.,]?\d|[\w-])"),
     ("serial.plural", r"(?<=[A-Z])-(?P<digits>\d{2,3})s\b"),
     ("serial.code", r"(?<=[A-Za-z])(?P<digits>\d+)(?![.,]?\d)"),

@@ -27,7 +27,7 @@ def tag(text: str, phrase: Phrase) -> Iterator[Tag | str]:
         return
     context = Context(text, phrase)
     position = 0
-    for start, end, fields in find_addresses(text):
+    for start, end, fields in find_addresses(text, phrase.before):
         yield from _tags(context, position, start)
         yield Tag("electronic.address", text[start:end], fields)
         position = end
@@ -61,7 +61,8 @@ def _long_form(word: str, phrase: Phrase) -> str | None:
         return vocabulary.MONTHS[word[:3].lower()]
     if word in vocabulary.PLACES and phrase.previous[:1].isupper() and phrase.previous.endswith(","):
         return vocabulary.PLACES[word]
-    is_apart = phrase.previous.endswith(",")  # "Adore, v.: To venerate"
+    is_closed = phrase.text[-1:] in ":;," or not following[:1].isupper() or begins_sentence(following)
+    is_apart = phrase.previous.endswith(",") and is_closed  # "Adore, v.: To venerate"
     if word == "v." and (is_apart or not (phrase.previous[:1].isupper() and following[:1].isupper())):
         return None
     return _in_tables(word)

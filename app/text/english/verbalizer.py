@@ -306,6 +306,12 @@ def _operator(fields: Fields, text: str) -> str:
     return f" {vocabulary.OPERATORS.get(value_of(fields, 'sign')) or 'about'} "
 
 
+def _compared(fields: Fields, previous: str, is_counted: bool) -> str:
+    """ "x <3", and "if x is <3", which has its verb."""
+    spoken = _operator(fields, "")
+    return spoken.replace(" is ", " ") if previous.lower() in contexts.COMPARED_BEHIND else spoken
+
+
 def _named(name: str, spoken: Callable[[str], str]) -> Callable[[Fields, str], str]:
     return lambda fields, text: spoken(value_of(fields, name))
 
@@ -403,7 +409,6 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "formula.power": _power,
     "formula.scientific": _scientific,
     "formula.sign": _operator,
-    "formula.compare": _operator,
     "formula.times": _fixed(" times "),
     "formula.by": _fixed(" by "),
     "formula.multiple": _fixed(" times"),
@@ -423,6 +428,7 @@ _WITH_NEIGHBORS: Final[Mapping[str, Callable[[Fields, str, bool], str]]] = {
     "measure.amount": _measure,
     "measure.inches": _inches,
     "measure.fraction": _measured_fraction,
+    "formula.compare": _compared,
     "roman.ordinal": _reign,
     "roman.century": lambda fields, previous, is_counted: _reign(fields, previous, is_counted).removeprefix(
         "the " if previous.lower() == "the" else "\0"
