@@ -422,6 +422,7 @@ AFTER_DIGIT = _rules(
     ("formula.times", r"(?<=\d)x(?=\d)", conditions.is_formula),
     ("formula.by", r"(?<=\d)x(?=\d)"),
     ("formula.multiple", r"(?<=\d)x\b", lambda found, context: not context.has_equals),
+    ("cardinal.per", r"(?<=[A-Z]\$)/(?P<per>[a-z]{3,})(?![\w/])"),
     ("cardinal.per", r"(?<=[a-z])/(?P<per>[A-Za-zµμ]+[²³23]?)(?![\w/])", conditions.is_per),
 )
 _CODES = _rules(
