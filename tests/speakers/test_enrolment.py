@@ -22,7 +22,7 @@ from firstword.app.errors import (
     SynthesisFailed,
 )
 from firstword.app.speakers.bundle import pack, unpack
-from firstword.app.speakers.enrolment import MAX_PROMPT_TOKENS, SpeakerNetworks
+from firstword.app.speakers.enrolment import MAX_PROMPT_TOKENS, FirstHopPromptStates, SpeakerNetworks
 from firstword.app.speakers.quality import MIN_TRANSCRIPT_FIT, estimate_quality
 from firstword.app.speakers.registry import SpeakerRegistry
 from firstword.app.speakers.store import SpeakerStore
@@ -223,6 +223,14 @@ async def test_built_in_speaker_without_a_prompt_has_nothing_to_export(
         assert registry.get("alder").quality is None
         with pytest.raises(InvalidRequest, match="'alder' has no prompt, so there is nothing to export"):
             await registry.export("alder")
+
+
+def test_a_stream_may_have_a_first_hop_of_its_own(token2wav: Token2Wav) -> None:
+    checkpoint = open_checkpoint(BUILTIN)
+    networks = SpeakerNetworks(checkpoint, checkpoint.load_tokenizer(), FirstHopPromptStates(token2wav, 10))
+    features = networks.builtin["alder"].features
+    states: list[Any] = [networks.compute_prompt_state(features, asked) for asked in (None, 4)]
+    assert [state.first_hop_tokens for state in states] == [10, 4]
 
 
 def test_the_built_in_speakers_say_what_their_prompt_says(networks: SpeakerNetworks) -> None:
