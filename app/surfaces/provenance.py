@@ -34,7 +34,7 @@ from firstword.app.provenance import Evidence, Provenance
 router = APIRouter(tags=["provenance"], responses=ERROR_ANSWERS, route_class=MemoryFormRoute)
 pair_router = APIRouter(tags=["provenance"], responses=ERROR_ANSWERS)
 MAX_CHECKED_S: Final = 120.0  # about 120 MB while it is looked at
-MAX_PAIR_CHARS: Final = 400  # some 25 s: a sentence is what ears compare
+MAX_PAIR_CHARS: Final = 400  # some 25 s of English: a sentence is what ears compare
 _one_at_a_time: Final = asyncio.Semaphore(1)  # a search computes for up to seconds
 
 
@@ -130,7 +130,6 @@ async def speak_pair(body: PairBody, request: Request, service: ServiceHere) -> 
             "server with FIRSTWORD_PROVENANCE=off or metadata, or compare two files"
         )
     output = resolve_output_format("wav", None, 1.0, service)
-    watermark = Watermark(secrets.token_bytes(16), 0, strength=body.strength)
     synthesis = SynthesisRequest(
         request.state.request_id,
         "http",
@@ -145,7 +144,7 @@ async def speak_pair(body: PairBody, request: Request, service: ServiceHere) -> 
             async for file in files:
                 samples = np.frombuffer(file.data, "<f4")
                 tags = tags_of(output, audio.session.stream.speaker, synthesis.request_id)
-                given = (samples, output.sample_rate_hz, watermark, tags, service.provenance)
+                given = (samples, output.sample_rate_hz, body.strength, tags, service.provenance)
                 yield await asyncio.to_thread(_paired, *given)
 
     return audio_response(
@@ -154,9 +153,10 @@ async def speak_pair(body: PairBody, request: Request, service: ServiceHere) -> 
 
 
 def _paired(
-    samples: Samples, rate_hz: int, watermark: Watermark, tags: Tags | None, provenance: Provenance
+    samples: Samples, rate_hz: int, strength: float, tags: Tags | None, provenance: Provenance
 ) -> bytes:
     """Return the JSON of a `Pair`; its files differ in the watermark alone and name their source alike."""
+    watermark = Watermark(secrets.token_bytes(16), 0, strength=strength)
 
     def file(laid_in: Watermark | None) -> str:
         content = encode_whole("wav", samples, rate_hz, tags=tags, watermark=laid_in)

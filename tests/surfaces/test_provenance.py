@@ -107,8 +107,8 @@ async def test_recording_is_looked_through_for_the_operators_mark(marks: Provena
         assert (await client.post("/v1/provenance", files={"audio": file})).json()["watermark"] is None
 
 
-async def test_a_pair_is_the_same_speech_and_neither_has_the_operators_mark() -> None:
-    """Two of a text: the mark of each is of another key, which nobody is told."""
+async def test_a_pair_is_the_same_speech_with_and_without_a_mark() -> None:
+    """Of another key each time."""
     toy = ToyEngine(token2wav=SpeechlikeToken2Wav())
     async with toy, in_process(make_services(toy.engine)) as client:
         answers = [

@@ -36,7 +36,11 @@ export function start() {
   };
   for (const letter of LETTERS) $(`listen-${letter}`).onclick = () => hear(letter);
   for (const said of ["a", "b"]) $(`listen-is-${said}`).onclick = () => answer(said);
-  $("listen-stop").onclick = () => end();
+  $("listen-stop").onclick = async () => {
+    await end();
+    $("listen-go").focus(); // what had it is hidden
+  };
+  addEventListener("hashchange", () => playing && hear(playing));
   $("listen-trial").onkeydown = (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey) return;
     const id = { a: "a", b: "b", x: "x", ArrowLeft: "is-a", ArrowRight: "is-b" }[event.key.length === 1 ? event.key.toLowerCase() : event.key];
