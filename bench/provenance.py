@@ -28,7 +28,7 @@ from firstword.app.audio.dsp import Samples
 from firstword.app.audio.watermark import DETECTOR_HZ, LAYOUTS, STRENGTH, Watermark
 from firstword.app.audio.watermark_detector import Detection, Detector
 from firstword.app.synthesizer import Synthesizer
-from firstword.bench.arguments import amount, count
+from firstword.bench.arguments import BadArgument, amount, count
 from firstword.bench.estimates import share_interval
 from firstword.bench.texts import sentences
 
@@ -37,6 +37,7 @@ CLIP_S: Final = 5.0
 MIN_SPEECH_S: Final = 3.0
 CHUNK: Final = 4800
 MIN_TAIL_TRIALS: Final = 200
+AUDIO_SUFFIXES: Final = (".wav", ".flac", ".mp3", ".ogg", ".opus")
 
 Attack = Callable[[Samples, np.random.Generator], Samples]
 
@@ -160,22 +161,20 @@ HEADER: Final = (
 )
 
 
-def speech_of(folder: Path | None, num_clips: int, texts: Sequence[str]) -> Iterator[Samples]:
-    """Give so many utterances of more than CLIP_S, of all speakers in turn; those of the folder first.
+def speech_of(folder: Path | None, texts: Sequence[str]) -> Iterator[Samples]:
+    """Give utterances without end, those of the folder first.
 
-    What is spoken here is added to the folder.
+    What is spoken here, of more than CLIP_S, by all speakers in turn, is added to the folder.
     """
-    kept = sorted(folder.glob("*.flac"))[:num_clips] if folder is not None and folder.is_dir() else []
+    kept = sorted(folder.glob("*.flac")) if folder is not None and folder.is_dir() else []
     for path in kept:
         samples, _ = soundfile.read(path, dtype="float32")
         yield samples
-    if len(kept) == num_clips:
-        return
     random = np.random.default_rng(len(kept))
     with Synthesizer.open() as synthesizer:
         speakers = list(synthesizer.speakers)
         number = len(kept)
-        while number < num_clips:
+        while True:
             text = " ".join(random.choice(texts, 3, replace=False))
             spoken = synthesizer.speak(text, speaker=speakers[number % len(speakers)], seed=number)
             samples = np.concatenate(list(spoken))
@@ -186,6 +185,24 @@ def speech_of(folder: Path | None, num_clips: int, texts: Sequence[str]) -> Iter
                 soundfile.write(folder / f"{number:05}.flac", samples, DETECTOR_HZ, subtype="PCM_16")
             number += 1
             yield samples
+
+
+def recordings(word: str) -> list[Path]:
+    """Read the name of a folder as the audio files in and below it. Raises BadArgument."""
+    folder = Path(word)
+    if not folder.is_dir():
+        raise BadArgument(f"{word} is no folder; name one with recordings")
+    paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in AUDIO_SUFFIXES)
+    if not paths:
+        raise BadArgument(f"{word} holds no recording; expected files in {', '.join(AUDIO_SUFFIXES)}")
+    for path in paths:
+        try:
+            num_frames = soundfile.info(path).frames
+        except soundfile.SoundFileError as error:
+            raise BadArgument(f"{path} cannot be read: {error}; mend it or take it away") from error
+        if not num_frames:
+            raise BadArgument(f"{path} holds no samples; take it away")
+    return paths
 
 
 def clips_of(samples: Samples, random: np.random.Generator) -> Iterator[Samples]:
@@ -224,9 +241,10 @@ class Null:
 
     def as_json(self) -> dict[str, object]:
         scores = np.sort(self.scores)
-        top = scores[-max(10, len(scores) // 100) :]
-        share = len(top) / len(scores)
-        at = float(top[0] + np.mean(top - top[0]) * math.log(share / 1e-6))
+        tail = None  # of too few trials nothing is said
+        if len(scores) >= MIN_TAIL_TRIALS:  # the exponential that fits the highest hundredth
+            top = scores[-max(10, len(scores) // 100) :]
+            tail = float(top[0] + np.mean(top - top[0]) * math.log(len(top) / len(scores) / 1e-6))
         return {
             "speech": self.name,
             "trials": len(scores),
@@ -234,15 +252,22 @@ class Null:
             "alarms": self.alarms,
             "median": float(np.median(scores)),
             "highest": float(scores[-1]),
-            "at_1e-6": at
-            if len(scores) >= MIN_TAIL_TRIALS
-            else None,  # by the exponential tail of the highest
+            "at_1e-6": tail,
         }
 
     def __str__(self) -> str:
-        name, trials, audio_h, alarms, *scores = self.as_json().values()
-        shown = ("too few trials" if score is None else f"{score:.2f}" for score in scores)
-        return f"| {' | '.join(map(str, (name, trials, f'{audio_h:.2f} h', alarms, *shown)))} |"
+        found = self.as_json()
+        tail = "too few trials" if found["at_1e-6"] is None else f"{found['at_1e-6']:.2f}"
+        cells = (
+            found["speech"],
+            found["trials"],
+            f"{found['audio_h']:.2f} h",
+            found["alarms"],
+            f"{found['median']:.2f}",
+            f"{found['highest']:.2f}",
+            tail,
+        )
+        return f"| {' | '.join(map(str, cells))} |"
 
 
 NULL_HEADER: Final = (
@@ -253,7 +278,7 @@ NULL_HEADER: Final = (
 
 @dataclass(slots=True)
 class Measured:
-    """All of one run. embed_s: CPU seconds in which audio_s were marked."""
+    """All of one run. embed_s: CPU seconds in which audio_s were marked. is_whole: it was not broken off."""
 
     rows: dict[str, Row] = field(
         default_factory=lambda: {name: Row(name) for name in (*ATTACKS, *SPEED_ATTACKS)}
@@ -263,9 +288,11 @@ class Measured:
     pairs: list[tuple[Samples, Samples]] = field(default_factory=list)
     embed_s: float = 0.0
     audio_s: float = 0.0
+    is_whole: bool = False
 
     def as_json(self) -> dict[str, object]:
         return {
+            "is_whole": self.is_whole,
             "rows": [row.as_json() for row in self.rows.values() if row.trials],
             "without_the_mark": [null.as_json() for null in (self.unmarked, self.other_keyed) if null.scores],
             "embed_cpu_s_per_s": self.embed_s / max(1e-9, self.audio_s),
@@ -278,14 +305,19 @@ class Measured:
             f"laid in for {self.embed_s / max(1e-9, self.audio_s):.5f} CPU seconds a second of audio, over "
             f"{self.audio_s / 3600:.2f} h"
         )
-        return "\n".join([HEADER, *rows, "", NULL_HEADER, *nulls, "", cost])
+        ended = [] if self.is_whole else ["", "broken off: fewer clips and searches than were asked for"]
+        return "\n".join([HEADER, *rows, "", NULL_HEADER, *nulls, "", cost, *ended])
 
 
 def measure(arguments: argparse.Namespace, texts: Sequence[str], measured: Measured) -> None:
+    """Search as many clips as `arguments` ask for, all their utterances and other recordings.
+
+    `measured` is filled as it goes, so that a run that is broken off leaves what it has.
+    """
     random = np.random.default_rng(0)
     bits, rows = arguments.bits, measured.rows
     detector, others = Detector(KEY, bits), [Detector(OTHER_KEY + bytes([n]), bits) for n in range(3)]
-    for samples in speech_of(arguments.speech, arguments.clips, texts):
+    for samples in speech_of(arguments.speech, texts):
         payload = int(random.integers(2**bits))
         sound, cpu_s = marked(samples, Watermark(KEY, payload, bits, arguments.strength))
         measured.embed_s += cpu_s
@@ -306,9 +338,9 @@ def measure(arguments: argparse.Namespace, texts: Sequence[str], measured: Measu
             measured.other_keyed.add(other.detect(sound), len(sound) / DETECTOR_HZ)
         if rows["clean"].trials == arguments.clips:
             break
-    for path in sorted(arguments.unmarked.rglob("*")) if arguments.unmarked else ():
-        samples, rate_hz = soundfile.read(path, dtype="float32")
-        samples = resampled(samples, rate_hz, DETECTOR_HZ)
+    for path in arguments.unmarked:
+        channels, rate_hz = soundfile.read(path, dtype="float32", always_2d=True)  # (n, channels)
+        samples = resampled(channels.mean(axis=1), rate_hz, DETECTOR_HZ)
         measured.unmarked.add(detector.detect(samples), len(samples) / DETECTOR_HZ)
         sound, _ = marked(
             samples, Watermark(OTHER_KEY, int(random.integers(2**bits)), bits, arguments.strength)
@@ -369,7 +401,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--strength", type=amount, default=STRENGTH)
     parser.add_argument("--speech", type=Path, help="folder of utterances, read first and written to")
     parser.add_argument(
-        "--unmarked", type=Path, help="folder of other mono recordings, for false alarms alone"
+        "--unmarked", type=recordings, default=(), help="folder of other recordings, for false alarms alone"
     )
     parser.add_argument("--texts", type=Path, help="one sentence a line; else those of this package")
     parser.add_argument("--mos", type=int, default=0, metavar="PAIRS", help="needs the extra voice")
@@ -384,14 +416,18 @@ def main(words: Sequence[str]) -> int:
     try:
         with suppress(KeyboardInterrupt):
             measure(arguments, given or sentences("en"), measured)
+            measured.is_whole = True
     finally:  # a speech that is broken off may raise an error of its own
         tell(measured, arguments)
+    if not measured.is_whole:
+        return 130  # as a shell has it for Ctrl+C
     if measured.pairs:
         print(f"\n{opinions(measured.pairs)}")
     return 0
 
 
 def tell(measured: Measured, arguments: argparse.Namespace) -> None:
+    """Print the tables of a run and, where a file is named for it, write the same as JSON."""
     layout = LAYOUTS[arguments.bits]
     threshold = Detector(KEY, arguments.bits).threshold(3)
     print(

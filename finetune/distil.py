@@ -86,7 +86,7 @@ class Distillation(nn.Module):
         self._substeps = -(-max(wanted, settings.steps) // settings.steps)
 
     def forward(self, flow: Flow, given: FlowBatch, draws: FlowDraws) -> tuple[Tensor, Tensor]:
-        """-> the mean over the steps, and the last one's alone; scalars."""
+        """Return the mean over the steps, and the last step's alone; scalars."""
         num_frames = FRAMES_PER_TOKEN * given.num_tokens
         frame = torch.arange(given.mel.shape[1], device=given.mel.device)
         is_frame = (frame < num_frames[:, None])[:, None]  # (B, 1, 2 T)

@@ -1,10 +1,11 @@
-"""Stage: the flow's estimator learns to solve in two steps without guidance what took three with it.
+"""Stage: the flow learns to solve in two steps without guidance what four steps with guidance give.
 
 The loss is that of `firstword train flow --distil`. Half of the rows are as the service has them: a shipped
 speaker's own mel is the prompt, and what follows are the speech tokens of the first voice, since the language
 model speaks in those whoever is asked for.
 """
 
+import logging
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +21,7 @@ from training.speaker_encoder import read_embeddings
 from training.speech_tokenizer import read_tokens
 
 STAGE = "flow_distil"
+_log = logging.getLogger(__name__)
 
 
 def run(settings: Settings) -> None:
@@ -58,7 +60,7 @@ def follow(batch: FlowBatch, draws: FlowDraws, said: FlowBatch) -> None:
 
 
 def config(settings: Settings) -> UNetFlowConfig:
-    """With the solver that the flow, as it was trained last, needs."""
+    """Return the flow's sizes, with the solver that it needs as it was trained last."""
     plain = flow.config(settings)
     if not (settings.path / f"{STAGE}.pt").exists():
         return plain
@@ -66,9 +68,16 @@ def config(settings: Settings) -> UNetFlowConfig:
 
 
 def load_flow(settings: Settings) -> Flow:
-    """The averaged weights, as they were trained last."""
+    """The averaged weights, as they were trained last; warns where this stage has not done all its steps."""
     if not (settings.path / f"{STAGE}.pt").exists():
         return flow_enrolment.load_flow(settings)
+    if not trainer.is_trained(settings, STAGE, settings.flow_distil.train):
+        _log.warning(
+            "%s.pt has not done the stage's %d steps (it is half trained, or taken from a checkpoint): it is "
+            "taken as it is",
+            STAGE,
+            settings.flow_distil.train.steps,
+        )
     model = flow.build(settings, config(settings))
     trainer.load_average(settings, STAGE, model)
     return model

@@ -2,7 +2,11 @@
 
 Fills the folder, after the stages corpus and features, with what the shipped checkpoint knows: its text
 tokenizer, the corpus in its speech tokens, the teachers' embeddings, its weights to begin from. Then, for
-instance, `python -m training flow export speaker_embeddings`.
+instance, `python -m training harmonic_vocos export speaker_embeddings`.
+
+A flow that solves without guidance is what `flow_distil` made. It is that stage's weights too, so that an
+export ships it with its own solver; but stage `flow` then has no guided teacher to go on from: it, and what
+follows it, need the flow of a whole training.
 """
 
 import argparse
@@ -23,6 +27,7 @@ from firstword.models.tokenizer import PRONUNCIATION_FOLDER, QWEN2_FOLDER
 from training import (
     accents,
     flow,
+    flow_distil,
     harmonic_vocos,
     language_model,
     speaker_encoder,
@@ -79,6 +84,8 @@ def take(settings: Settings, directory: Path) -> None:
         flow.STAGE: unfolded(painter),
         harmonic_vocos.STAGE: exported,
     }
+    if acoustic.config.cfm.inference_cfg_rate == 0:
+        networks[flow_distil.STAGE] = networks[flow.STAGE]
     if settings.spoken_accents and is_accented:
         num_rows = len(accents.counterparts(settings))
         networks[accents.STAGE] = accents.AccentTrainer(reader, rows[-num_rows:])

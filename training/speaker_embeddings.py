@@ -2,8 +2,8 @@
 
 Every network stands still, so no other speaker changes. The embedding is moved by the gradient of what the
 recogniser reads in the speaker's mel. That is made of the first voice's speech tokens, which the language
-model speaks in, and as in a stream: behind the speaker's prompt, in chunks, by the solver's few steps with
-guidance. The distance from the mel of the embedding before is added to the loss: where it weighs little, the
+model speaks in, and as in a stream: behind the speaker's prompt, in chunks, by the checkpoint's solver. The
+distance from the mel of the embedding before is added to the loss: where it weighs little, the
 speaker becomes another one that is read more clearly.
 """
 

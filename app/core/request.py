@@ -17,7 +17,6 @@ VoiceMode = Literal["zero_shot", "cross_lingual", "instruct", "sft"]
 FlowContext = Literal["chunks", "full"]  # what the flow sees: as a stream does, or a whole utterance
 
 _ACCENTS_OF_TAGS: Final = {"en-gb": "british"}
-_NAMES_OF_ENGLISH: Final = ("en", "english")
 _TAG: Final = re.compile(r"([a-z]{2,3})(?:-[a-z0-9]{1,8})*", re.ASCII)  # BCP 47, its usual part
 
 
@@ -164,7 +163,7 @@ class EngineInfo:
         language: as it was asked for; where it names no region, the speaker's own tag decides.
         """
         name = _language_name(language)
-        if name in ("auto", *_NAMES_OF_ENGLISH):
+        if name == "auto" or CODES.get(name, name) == "en":  # a name with a region is none of CODES
             name = _language_name(of_speaker)
         accent = _ACCENTS_OF_TAGS.get(name, "")
         return accent if accent in self.accents else ""

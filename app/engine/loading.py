@@ -214,7 +214,7 @@ def choose_num_workers(num_workers: int, device: Device) -> int:
 
 
 def choose_num_readers(device: Device) -> int:
-    """How many recordings are read at once: on a CPU by a quarter of its cores, which are for speech."""
+    """Return how many recordings are read at once: on a CPU by a quarter of its cores; the rest speaks."""
     return MAX_READERS if device == "cuda" else max(1, min(_num_cores() // 4, MAX_READERS))
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -40,16 +40,13 @@ class Recordings(Protocol):
 class PromptNetworks(Protocol):
     """`SpeakerNetworks`."""
 
-    @property
-    def computing(self) -> AbstractContextManager[object]: ...
-
     def read_embedding(self, samples: Samples, sample_rate_hz: int) -> NDArray[np.float32]: ...
 
     def read_source_tokens(self, samples: Samples, sample_rate_hz: int) -> list[int]: ...
 
     def features_from(self, tensors: Tensors) -> SpeakerFeatures: ...
 
-    def with_prompt_state(self, features: SpeakerFeatures, transcript: str) -> PreparedSpeaker: ...
+    def compute_prompt_state(self, features: SpeakerFeatures, first_hop_tokens: int | None) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,10 +129,7 @@ class NetworkStages:
             features = self.networks.features_from(tensors)
         except ValueError as error:
             raise InvalidRequest(f"this prompt is not of a recording: {error}") from error
-        if first_hop_tokens is not None and isinstance(self.token2wav, Token2Wav):
-            with self.networks.computing:
-                return self.token2wav.compute_prompt_state(features, first_hop_tokens)
-        return self.networks.with_prompt_state(features, "").prompt_state
+        return self.networks.compute_prompt_state(features, first_hop_tokens)
 
 
 class SlotOfStages:

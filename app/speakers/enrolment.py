@@ -183,7 +183,7 @@ class SpeakerNetworks:
         self._match = match if checkpoint.traits.matches_recordings else None
         self._family = checkpoint.config.family
         self._vocab_size = checkpoint.config.flow.vocab_size
-        self.computing = threading.Lock()  # flow, vocoder and language model
+        self._computing = threading.Lock()  # flow, vocoder and language model
 
     @property
     def has_sft(self) -> bool:
@@ -225,7 +225,7 @@ class SpeakerNetworks:
             return features
         prompts = (one.features.prompt_tokens for one in self.builtin.values() if one.features.has_prompt)
         other = next(prompts, features.prompt_tokens)
-        with self.computing:
+        with self._computing:
             return self._match(features, other.tolist())
 
     def read_source_tokens(self, samples: NDArray[np.float32], sample_rate_hz: int) -> list[int]:
@@ -237,7 +237,7 @@ class SpeakerNetworks:
     def vocoded_prompt(self, features: SpeakerFeatures) -> tuple[Samples, int]:
         """Return what a prompt sounds like, within ±1, and its sample rate: of a built-in speaker nothing
         else is left of the recording. No samples without a prompt."""
-        with self.computing:
+        with self._computing:
             samples = self._prompt_states.vocode_prompt(features).clamp(-1, 1).numpy()
         return samples, self._prompt_states.sample_rate_hz
 
@@ -248,7 +248,7 @@ class SpeakerNetworks:
             return None
         given = zero_shot(self._family, replace(features, prompt_text_ids=ids), (), self._tokenizer)
         speech_ids = features.prompt_tokens.tolist()
-        with self.computing:
+        with self._computing:
             return transcript_fit(
                 self._lm, given.prompt_text_ids, speech_ids, given.prefix_text_ids, given.lm_embedding
             )
@@ -321,12 +321,24 @@ class SpeakerNetworks:
         return self.with_prompt_state(features, checked_transcript(bundle.transcript))
 
     @torch.inference_mode()
+    def compute_prompt_state(
+        self, features: SpeakerFeatures, first_hop_tokens: int | None = None
+    ) -> PromptState:
+        """Compute what the flow shares among a speaker's streams.
+
+        first_hop_tokens: of these streams; None, or a flow that has no such choice: as of all others.
+        """
+        states = self._prompt_states
+        if first_hop_tokens is not None and isinstance(states, FirstHopPromptStates):
+            states = replace(states, first_hop_tokens=first_hop_tokens)
+        with self._computing:
+            return states.compute_prompt_state(features)
+
     def with_prompt_state(self, features: SpeakerFeatures, transcript: str) -> PreparedSpeaker:
         """Compute the prompt state, and the transcript's text tokens unless the features have them."""
         if features.prompt_text_ids is None:
             features = replace(features, prompt_text_ids=tuple(self._tokenizer.encode(transcript)))
-        with self.computing:
-            prompt_state = self._prompt_states.compute_prompt_state(features)
+        prompt_state = self.compute_prompt_state(features)
         state_bytes = prompt_state.state_bytes + sum(one.nbytes for one in self.tensors_of(features).values())
         return PreparedSpeaker(transcript, features, prompt_state, state_bytes)
 

@@ -102,7 +102,7 @@ class SpeakerRegistry(SpeakerListing):
             max_cache_bytes, frozenset(networks.builtin), hooks.on_hit, hooks.on_miss
         )
         self._threads = hooks.threads(hooks.num_readers)
-        self._max_waiting = max_waiting or MAX_WAITING_EACH * hooks.num_readers
+        self._max_waiting = MAX_WAITING_EACH * hooks.num_readers if max_waiting is None else max_waiting
         self._num_waiting = 0
         self._preparing: asyncio.Task[None] | None = None
 

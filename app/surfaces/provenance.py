@@ -4,6 +4,7 @@ import asyncio
 import base64
 import secrets
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
 import numpy as np
@@ -13,7 +14,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from firstword.app.audio.decode import RecordingTooLong, UndecodableAudio
+from firstword.app.audio.dsp import Samples
 from firstword.app.audio.encode import encode_whole
+from firstword.app.audio.formats import Tags, tags_of
 from firstword.app.audio.watermark import STRENGTH, Watermark
 from firstword.app.core.interface import Delivery, SynthesisRequest, VoiceChoice
 from firstword.app.errors import AudioTooLong, BadAudio, InvalidRequest
@@ -26,12 +29,12 @@ from firstword.app.http.service import ServiceHere
 from firstword.app.http.spoken import Framing, SpokenAudio
 from firstword.app.http.streaming import BodyResponse, audio_response, resolve_output_format
 from firstword.app.http.surface import HttpSurface
-from firstword.app.provenance import Evidence
+from firstword.app.provenance import Evidence, Provenance
 
 router = APIRouter(tags=["provenance"], responses=ERROR_ANSWERS, route_class=MemoryFormRoute)
 pair_router = APIRouter(tags=["provenance"], responses=ERROR_ANSWERS)
 MAX_CHECKED_S: Final = 120.0  # about 120 MB while it is looked at
-MAX_PAIR_CHARS: Final = 400  # some 25 s: a sentence is what ears compare
+MAX_PAIR_CHARS: Final = 400  # some 25 s of English: a sentence is what ears compare
 _one_at_a_time: Final = asyncio.Semaphore(1)  # a search computes for up to seconds
 
 
@@ -126,8 +129,7 @@ async def speak_pair(body: PairBody, request: Request, service: ServiceHere) -> 
             "all speech of this server carries its operator's watermark, so it gives none without; ask a "
             "server with FIRSTWORD_PROVENANCE=off or metadata, or compare two files"
         )
-    output = resolve_output_format("pcm_f32", None, 1.0, service)
-    watermark = Watermark(secrets.token_bytes(16), 0, strength=body.strength)
+    output = resolve_output_format("wav", None, 1.0, service)
     synthesis = SynthesisRequest(
         request.state.request_id,
         "http",
@@ -138,21 +140,29 @@ async def speak_pair(body: PairBody, request: Request, service: ServiceHere) -> 
     )
 
     async def pair(audio: SpokenAudio) -> AsyncGenerator[bytes]:
-        async with audio.file() as files:
+        async with SpokenAudio(audio.session, replace(output, format="pcm_f32")).file() as files:
             async for file in files:
-                yield await asyncio.to_thread(_paired, file.data, output.sample_rate_hz, watermark)
+                samples = np.frombuffer(file.data, "<f4")
+                tags = tags_of(output, audio.session.stream.speaker, synthesis.request_id)
+                given = (samples, output.sample_rate_hz, body.strength, tags, service.provenance)
+                yield await asyncio.to_thread(_paired, *given)
 
     return audio_response(
         request, service, synthesis, output, Framing(pair, "application/json", is_whole=True)
     )
 
 
-def _paired(pcm: bytes, rate_hz: int, watermark: Watermark) -> bytes:
-    """pcm: of float32."""
-    samples = np.frombuffer(pcm, "<f4")
-    files = (encode_whole("wav", samples, rate_hz, watermark=laid_in) for laid_in in (None, watermark))
-    unmarked, marked = (base64.b64encode(file).decode() for file in files)
-    return Pair(unmarked=unmarked, marked=marked).model_dump_json().encode()
+def _paired(
+    samples: Samples, rate_hz: int, strength: float, tags: Tags | None, provenance: Provenance
+) -> bytes:
+    """Return the JSON of a `Pair`; its files differ in the watermark alone and name their source alike."""
+    watermark = Watermark(secrets.token_bytes(16), 0, strength=strength)
+
+    def file(laid_in: Watermark | None) -> str:
+        content = encode_whole("wav", samples, rate_hz, tags=tags, watermark=laid_in)
+        return base64.b64encode(provenance.signed(content, "wav")).decode()
+
+    return Pair(unmarked=file(None), marked=file(watermark)).model_dump_json().encode()
 
 
 surface = HttpSurface("provenance", [*router.routes, *pair_router.routes])

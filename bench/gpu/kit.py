@@ -136,7 +136,7 @@ def tasks_of(parts: Sequence[str], families: Sequence[Family]) -> Iterator[Task]
 
 
 def share_of(task: Task, device: str, size: Size) -> int:
-    """Of the time that is left, to be compared with those of other parts."""
+    """Return a part's share of the time that is left, to be compared with those of other parts."""
     if task.kind in SERVICES and missing(SERVICES[task.kind], device):
         return MISSING_SHARE
     return (SHARES if size == "full" else SMALL_SHARES)[task.kind]
@@ -154,13 +154,15 @@ def run_apart(task: Task, work: Callable[[], int], seconds: float, out: Path, lo
     end_last_line(out / ROWS_FILE)
     log_path = logs / f"{task}.log"
     process = FORKING.Process(target=_in_child, args=(work, log_path, seconds), name=str(task))
-    process.start()
     try:
+        process.start()
         process.join(seconds)
         code = process.exitcode
     finally:  # where the run itself is ended too
-        with suppress(ProcessLookupError):  # all of them have ended
-            os.killpg(process.pid or 0, signal.SIGKILL)  # a server that it started is in its group
+        if process.pid is not None:
+            with suppress(ProcessLookupError):  # all of them have ended, or it has no group of its own yet
+                os.killpg(process.pid, signal.SIGKILL)  # a server that it started is in its group
+            process.kill()
     process.join(DIES_WITHIN_S)
     rows = tuple(read_rows(out / ROWS_FILE, str(task)))
     has_failed = code != NOT_HERE and (code != 0 or not rows)

@@ -198,7 +198,7 @@ def relative_error(found: Tensor, wanted: Tensor) -> float:
 
 
 def _spoken(folder: Path, device: torch.device, dtype: torch.dtype, graphs: bool, is_full: bool) -> Spoken:
-    """Greedy speech tokens of a text, and the samples of the same tokens everywhere.
+    """Return greedy speech tokens of a text, and the samples of the same tokens everywhere.
 
     is_full: not fewer, for a rehearsal.
     """

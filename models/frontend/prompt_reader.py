@@ -219,21 +219,23 @@ class OnnxSession:
 def _opened(path: Path, num_threads: int, device: str) -> onnxruntime.InferenceSession:
     """Open a graph on the device; on the CPU where the GPU's provider does not start. Raises ONNX_ERRORS."""
 
-    def opened(providers: list[Provider]) -> onnxruntime.InferenceSession:
+    def session_on(providers: list[Provider]) -> onnxruntime.InferenceSession:
         options = session_options(num_threads)
         return onnxruntime.InferenceSession(str(path), options, providers=providers, enable_fallback=0)
 
     providers = providers_for(device)
-    if providers != [CPU_PROVIDER]:
-        reason = "its libraries are missing"  # then ONNX Runtime leaves it out and raises nothing
-        try:
-            session = opened(providers)
-            if CUDA_PROVIDER in session.get_providers():
-                return session
-        except (*ONNX_ERRORS, RuntimeError, ValueError) as error:
-            reason = str(error)
-        logger.warning("%s runs on the CPU, as ONNX Runtime's CUDA did not start: %s", path.name, reason)
-    return opened([CPU_PROVIDER])
+    if providers == [CPU_PROVIDER]:
+        return session_on(providers)
+    reason = "its libraries are missing"  # then ONNX Runtime leaves it out and raises nothing
+    try:
+        session = session_on(providers)
+        if CUDA_PROVIDER in session.get_providers():
+            return session
+    except (*ONNX_ERRORS, RuntimeError, ValueError) as error:
+        reason = str(error)
+    session = session_on([CPU_PROVIDER])  # first: a file that it cannot read either says nothing of CUDA
+    logger.warning("%s runs on the CPU, as ONNX Runtime's CUDA did not start: %s", path.name, reason)
+    return session
 
 
 def _check(

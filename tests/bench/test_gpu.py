@@ -124,6 +124,14 @@ def test_run_that_is_ended_leaves_no_part_behind(tmp_path: Path, monkeypatch: py
         time.sleep(0.01)
 
 
+def test_part_that_has_no_group_of_its_own_yet_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "setsid", lambda: time.sleep(20))
+    apart(tmp_path, lambda: 0, 1.1)
+    assert "networks-cosyvoice2" not in [one.name for one in kit.FORKING.active_children()]
+
+
 def test_part_that_fails_says_its_last_words(tmp_path: Path) -> None:
     def work() -> int:
         raise SystemExit("no driver")

@@ -21,7 +21,7 @@ from tests.support.serving import make_services, make_surfaces, serving
 from tests.support.sounds import tone
 
 if TYPE_CHECKING:
-    from playwright.async_api import Page, Response, WebSocketRoute
+    from playwright.async_api import Page, Response, Route, WebSocketRoute
 
 pytestmark = pytest.mark.anyio
 
@@ -313,6 +313,55 @@ async def test_by_keyboard_alone_a_mark_is_listened_for(page: "Page") -> None:
         await page.set_viewport_size({"width": 360, "height": 740})
         assert await page.evaluate("document.scrollingElement.scrollWidth") <= 360
     watch.assert_quiet()
+
+
+async def test_clicks_and_keys_in_one_tick_answer_one_trial(page: "Page") -> None:
+    async with serving(make_services()) as url:
+        await open_console(page, url, "listen")
+        await page.select_option("#listen-trials", "10")
+        await page.click("#listen-go")
+        await until(page, "document.activeElement.id === 'listen-a'")
+        for number in (2, 3):  # by the answers that were counted
+            for letter in HEARD:
+                await page.click(f"#listen-{letter}")
+            ids = "'is-a', 'is-a', 'is-b', 'a'"
+            await page.evaluate(
+                f"() => [{ids}].forEach((id) => document.getElementById('listen-' + id).click())"
+            )
+            await until(page, "document.activeElement.id === 'listen-a'")
+            assert await page.inner_text("#listen-number") == f"Trial {number} of 10"
+        for key in ("b", "Enter"):  # Enter is that of A, which has the focus
+            await page.keyboard.down(key)
+            await page.keyboard.down(key)  # as a key repeats that is held
+            await page.keyboard.up(key)
+            letter = {"b": "b", "Enter": "a"}[key]
+            assert await page.get_attribute(f"#listen-{letter}", "aria-pressed") == "true"
+
+
+async def test_a_test_that_is_given_up_frees_the_slot_of_its_coming_pair(page: "Page") -> None:
+    engine = FakeEngine()
+    has_come = asyncio.Event()  # the second request
+
+    async def pause_second(route: "Route") -> None:
+        if engine.streams:
+            engine.pause = asyncio.Event()
+            engine.has_opened.clear()
+            has_come.set()
+        await route.continue_()
+
+    async with serving(make_services(engine)) as url:
+        await open_console(page, url, "listen")
+        await page.route("**/v1/provenance/pair", pause_second)
+        await page.click("#listen-go")
+        await until(page, "document.activeElement.id === 'listen-a'")
+        async with asyncio.timeout(30):
+            await has_come.wait()
+            await engine.has_opened.wait()
+            assert engine.streams[1].is_open
+            await page.click("#listen-stop")
+            await engine.streams[1].closed.wait()
+        assert await page.is_hidden("#trouble")
+    assert len(engine.streams) == 2
 
 
 async def test_files_are_compared_in_the_browser_alone(page: "Page") -> None:

@@ -95,6 +95,12 @@ async def test_only_so_many_recordings_wait(servers: Servers) -> None:
     await registry.enrol("one-more", recording())
 
 
+async def test_no_recording_may_wait(servers: Servers) -> None:
+    registry = await servers.open(max_waiting=0)
+    with pytest.raises(Overloaded, match="0 recordings wait"):
+        await registry.enrol("mia", recording())
+
+
 async def test_many_who_want_one_cold_speaker_prepare_it_once(servers: Servers) -> None:
     await (await servers.open()).enrol("mia", recording())
     networks = FakeNetworks()

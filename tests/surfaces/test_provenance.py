@@ -107,8 +107,8 @@ async def test_recording_is_looked_through_for_the_operators_mark(marks: Provena
         assert (await client.post("/v1/provenance", files={"audio": file})).json()["watermark"] is None
 
 
-async def test_a_pair_is_the_same_speech_and_neither_has_the_operators_mark() -> None:
-    """Two of a text: the mark of each is of another key, which nobody is told."""
+async def test_a_pair_is_the_same_speech_with_and_without_a_mark() -> None:
+    """Of another key each time."""
     toy = ToyEngine(token2wav=SpeechlikeToken2Wav())
     async with toy, in_process(make_services(toy.engine)) as client:
         answers = [
@@ -126,6 +126,20 @@ async def test_a_pair_is_the_same_speech_and_neither_has_the_operators_mark() ->
     first, second = (answer.json() for answer in answers)
     assert first["unmarked"] == second["unmarked"], "the toy says the same"
     assert first["marked"] != second["marked"]
+
+
+@pytest.mark.parametrize("has_manifest", [False, True])
+async def test_both_files_of_a_pair_name_their_source(tmp_path: Path, has_manifest: bool) -> None:
+    marks = open_provenance(ProvenanceOptions("metadata", provenance_manifest=has_manifest), tmp_path)
+    async with in_process(make_services(provenance=marks)) as client:
+        answer = await client.post("/v1/provenance/pair", json={"text": HELLO})
+        assert answer.headers["x-firstword-provenance"] == ("metadata, c2pa" if has_manifest else "metadata")
+        files = [base64.b64decode(file) for file in answer.json().values()]
+        seen = [(await client.post("/v1/provenance", files={"audio": file})).json() for file in files]
+    assert [evidence["source_type"] for evidence in seen] == [True, True]
+    assert [evidence["c2pa"] is not None for evidence in seen] == [has_manifest] * 2
+    assert seen[0]["tags"] == seen[1]["tags"]
+    assert seen[0]["tags"]["artist"] == "hum"
 
 
 @pytest.mark.parametrize(

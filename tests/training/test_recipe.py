@@ -210,7 +210,9 @@ def test_a_tokenizer_is_the_same_whatever_was_drawn_before(settings: Settings, t
         assert torch.equal(value, after[name]), name
 
 
-def test_a_stage_goes_on_from_the_shipped_voice(directory: Path, settings: Settings, tmp_path: Path) -> None:
+def test_a_stage_goes_on_from_the_shipped_voice(
+    directory: Path, settings: Settings, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     fresh = replace(settings, folder=str(tmp_path / "fresh"))
     fresh.path.mkdir()
     for name in ("corpus", "features"):
@@ -231,12 +233,17 @@ def test_a_stage_goes_on_from_the_shipped_voice(directory: Path, settings: Setti
         after = safetensors.torch.load_file(again / f"{name}.safetensors")
         for key, tensor in before.items():
             assert torch.equal(tensor, after[key]), key
+    assert open_checkpoint(again).config.flow.cfm == open_checkpoint(directory).config.flow.cfm
+    assert "flow_distil.pt has not done the stage's 2 steps" in caplog.text
     flow.run(fresh)
     assert torch.load(fresh.path / "flow.pt", weights_only=False)["step"] == 2
 
 
-def test_the_flow_that_was_trained_last_is_exported(directory: Path, settings: Settings) -> None:
+def test_the_flow_that_was_trained_last_is_exported(
+    directory: Path, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
     last, before = flow_distil.load_flow(settings), flow_enrolment.load_flow(settings)
+    assert "flow_distil" not in caplog.text
     first = flow.build(settings)
     trainer.load_average(settings, flow.STAGE, first)
     written = open_checkpoint(directory).load_flow().state_dict()

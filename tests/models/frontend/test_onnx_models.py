@@ -157,6 +157,20 @@ def test_graphs_run_on_a_gpu_where_onnx_runtime_can(
     torch.testing.assert_close(embedding, fbank.mean(dim=0)[torch.arange(192) % 80])
 
 
+def test_a_broken_file_says_nothing_of_a_gpu(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path.write_bytes(b"no graph")
+    cuda = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    pretended = PretendedCuda(onnxruntime.InferenceSession, "runs")
+    monkeypatch.setattr(onnxruntime, "InferenceSession", pretended)
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: cuda)
+    with pytest.raises(FrontendError, match=r"graph\.onnx: not a readable ONNX file"):
+        SpeakerEncoder(path, 1, "cuda")
+    assert pretended.asked[0] == cuda
+    assert not caplog.records
+
+
 def test_a_missing_file_is_named(path: Path) -> None:
     with pytest.raises(FrontendError, match=r"graph\.onnx: missing"):
         speech_tokenizer(path)

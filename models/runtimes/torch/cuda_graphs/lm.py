@@ -30,7 +30,8 @@ class FusedDecoder(nn.Module):
     Projections of one input are one product; the last product of attention and MLP adds to what there is.
     What attention gives has its H = G x R heads in the order (R, G), in which it comes of G heads of R
     queries without a copy. The weights of attention's last product lie in that order from here on, in the
-    decoder too, whose heads are put into it where it runs by itself: no weight is kept twice.
+    decoder too, whose heads are put into it where it runs by itself: no weight is kept twice. So the
+    decoder's `state_dict` has, under the same key, columns in another order: do not save it.
 
     A rotation is a product with the matrix of its position. That is computed in float32 and rounded to the
     weights' dtype, where `Qwen2Decoder` rotates in float32: in bfloat16 that adds less than the rounding of

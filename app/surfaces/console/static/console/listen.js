@@ -12,7 +12,7 @@ const FILES_HZ = 48_000;
 const LETTERS = ["a", "b", "x"];
 const FIELDS = { text: "listen-text", speaker: "listen-speaker", strength: "listen-strength" };
 
-let test = null; // {pairOf, numTrials, answers: [{x, said}], next}; next: the promise of the coming pair
+let test = null; // {pairOf, numTrials, answers: [{x, said}], next, aborter}; next: the promise of the coming pair
 let players = null; // of the trial that runs: {a, b, x}
 let playing = null; // its letter, while one of them is heard
 let heard = new Set(); // letters, in this trial
@@ -36,12 +36,17 @@ export function start() {
   };
   for (const letter of LETTERS) $(`listen-${letter}`).onclick = () => hear(letter);
   for (const said of ["a", "b"]) $(`listen-is-${said}`).onclick = () => answer(said);
-  $("listen-stop").onclick = () => end();
+  $("listen-stop").onclick = async () => {
+    await end();
+    $("listen-go").focus(); // what had it is hidden
+  };
+  addEventListener("hashchange", () => playing && hear(playing));
   $("listen-trial").onkeydown = (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey) return;
     const id = { a: "a", b: "b", x: "x", ArrowLeft: "is-a", ArrowRight: "is-b" }[event.key.length === 1 ? event.key.toLowerCase() : event.key];
-    if (!id) return;
+    if (!id && !(event.repeat && event.key === "Enter")) return;
     event.preventDefault();
+    if (event.repeat) return; // a key that is held acts once
     $(`listen-${id}`).click(); // nothing where it is disabled
   };
 }
@@ -63,9 +68,11 @@ async function begin() {
   showTrouble(null);
   await end();
   $("listen-result").hidden = true;
+  const aborter = new AbortController();
   try {
-    const pairOf = $("listen-source").value === "server" ? spokenPairs() : await pickedPair();
-    test = { pairOf, numTrials: Number($("listen-trials").value), answers: [], next: null };
+    const pairOf = $("listen-source").value === "server" ? spokenPairs(aborter.signal) : await pickedPair();
+    test?.aborter.abort(); // of a second Begin, while the files were read
+    test = { pairOf, numTrials: Number($("listen-trials").value), answers: [], next: null, aborter };
   } catch (error) {
     return showTrouble(error, { at: error.at });
   }
@@ -73,15 +80,15 @@ async function begin() {
   await nextTrial();
 }
 
-/** -> a function that gives the pair of a trial: {unmarked, marked, sampleRate}, each Float32Array. */
-function spokenPairs() {
+/** -> a function that gives the pair of a trial: {unmarked, marked, sampleRate}, each Float32Array. signal: ends its requests. */
+function spokenPairs(signal) {
   const texts = $("listen-text").value.split("\n").map((line) => line.trim()).filter(Boolean);
   if (!texts.length) throw Object.assign(new Error("There is no sentence. Write one a line."), { at: $("listen-text") });
   const given = { speaker: $("listen-speaker").value, strength: Number($("listen-strength").value) };
   const sampleRate = getCapabilities().default_sample_rate;
   return async (trial) => {
     const body = JSON.stringify({ text: texts[trial % texts.length], ...given });
-    const response = await call("/v1/provenance/pair", { method: "POST", headers: { "Content-Type": "application/json" }, body });
+    const response = await call("/v1/provenance/pair", { method: "POST", headers: { "Content-Type": "application/json" }, body, signal });
     const pair = await response.json();
     const decoded = async (file) => decode(Uint8Array.from(atob(file), (byte) => byte.charCodeAt(0)).buffer, sampleRate);
     return { unmarked: await decoded(pair.unmarked), marked: await decoded(pair.marked), sampleRate };
@@ -113,11 +120,10 @@ const decode = async (bytes, sampleRate) => (await new OfflineAudioContext(1, 1,
 async function nextTrial() {
   const mine = test;
   const number = mine.answers.length;
-  await closePlayers();
   $("listen-number").textContent = `Trial ${number + 1} of ${mine.numTrials}`;
   $("listen-status").textContent = "The pair is being made …";
   $("listen-number").focus();
-  for (const id of [...LETTERS, "is-a", "is-b"]) $(`listen-${id}`).disabled = true;
+  await closePlayers();
   let pair;
   try {
     pair = await (mine.next ?? mine.pairOf(number));
@@ -191,12 +197,15 @@ function showResult(answers) {
 }
 
 async function end() {
+  test?.aborter.abort(); // the coming pair holds a slot of the server
   test = null;
   $("listen-trial").hidden = true;
   await closePlayers();
 }
 
+/** The buttons wait from here on, before anything is awaited, until there are players again. */
 async function closePlayers() {
+  for (const id of [...LETTERS, "is-a", "is-b"]) $(`listen-${id}`).disabled = true;
   const former = players;
   players = null;
   showPlaying(null);
