@@ -25,7 +25,10 @@ BUILTIN_TRAITS = Traits(
     default_speaker="wren",
     former_speakers={"rms": "alder", "slt": "wren", "awb": "flint", "kal16": "alder", "lark": "finch"},
     transcripts=dict.fromkeys(
-        ("wren", "alder", "flint", "iris", "linnet", "finch"),
+        (
+            *("wren", "alder", "flint", "iris", "linnet", "finch", "rowan"),
+            *("heron", "aspen", "willow", "laurel", "bryony", "jay", "birch"),
+        ),
         "Hello, my voice was made on a small machine, so please be kind.",
     ),
     reads_sounds=True,

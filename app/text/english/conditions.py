@@ -236,7 +236,7 @@ def is_code(found: Match, context: Context) -> bool:
     if last in contexts.LINKS and before.isdecimal() and not _counts(context.ahead(found.end())):
         is_span = (is_year and _YEAR.fullmatch(before)) or others[0] in ("from", "between")
         return not is_span and not contexts.CODES.isdisjoint(word.lower() for word in others)
-    if last in ("from", "between") or (is_year and context.behind(start, 3) == ["code", "the", "In"]):
+    if last in ("from", "between") or (is_year and last == "code" and others[:1] in (["in"], ["In"])):
         return False
     if context.is_behind(start, contexts.CODES, 3) and not context.is_ahead(found.end(), contexts.COUNTED):
         return True
