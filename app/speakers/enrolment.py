@@ -51,7 +51,7 @@ from firstword.app.speakers.interface import (
     max_bundle_bytes,
 )
 from firstword.app.speakers.lexicon import checked_lexicon
-from firstword.app.speakers.quality import estimate_quality, measure_quality, with_warnings
+from firstword.app.speakers.quality import estimate_quality, measure_quality
 from firstword.app.speakers.tables import SpeakerRow, SpeakerTables, StoredSpeaker
 from firstword.app.speakers.transcript_check import transcript_fit
 from firstword.models.checkpoint.open import Checkpoint, fingerprint
@@ -382,9 +382,7 @@ def builtin_speakers(checkpoint: Checkpoint, tokenizer: TextTokenizer) -> Mappin
             features.prompt_text_ids or ()
         )
         duration_s = len(features.prompt_mel) / FRAME_RATE_HZ
-        quality = estimate_quality(features.prompt_mel.numpy())
-        if quality is not None:
-            quality = with_warnings(quality, duration_s, transcript)
+        quality = estimate_quality(features.prompt_mel.numpy())  # no warnings: nobody can record it again
         given = described.get(name)
         description = None if given is None else Description(**asdict(given))
         found[name] = BuiltinSpeaker(features, transcript, duration_s, created_at, quality, description)

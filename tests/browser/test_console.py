@@ -69,7 +69,7 @@ async def test_a_page_can_be_used_by_everybody(page: "Page", name: str) -> None:
         assert await faults_of(page, runOnly=["color-contrast"]) == []
         await page.set_viewport_size({"width": 360, "height": 740})
         assert await page.evaluate("document.scrollingElement.scrollWidth") <= 360
-    watch.assert_quiet()
+        watch.assert_quiet()  # while it is served: the page of the server goes on asking
 
 
 async def test_the_console_is_light_and_soon_there(page: "Page") -> None:
