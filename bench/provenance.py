@@ -199,9 +199,9 @@ def recordings(word: str) -> list[Path]:
         try:
             num_frames = soundfile.info(path).frames
         except soundfile.SoundFileError as error:
-            raise BadArgument(f"{path} cannot be read: {error}; mend it or take it away") from error
+            raise BadArgument(f"{path} cannot be read: {error}; replace or remove it") from error
         if not num_frames:
-            raise BadArgument(f"{path} holds no samples; take it away")
+            raise BadArgument(f"{path} holds no samples; remove it")
     return paths
 
 

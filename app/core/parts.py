@@ -91,16 +91,13 @@ class StreamParts:
         """Raises InvalidRequest for a language that is unknown or not spoken, and SpeakerNotFound."""
         tag = request.voice.language
         language = self.info.language_of(tag)
-        reading = replace(request.reading, accent=self.info.accent_of(tag))
+        reading, own = request.reading, None
         if request.voice.reference is None:
             speaker = self.speakers.get(request.voice.speaker, request.client)
             own = speaker.language if speaker.description is None else speaker.description.language
-            reading = replace(
-                reading,
-                speaker_lexicon=speaker.lexicon,
-                speaker_language=primary_language(own or ""),
-                accent=self.info.accent_of(tag, own),
-            )
+            spoken = primary_language(own or "")
+            reading = replace(reading, speaker_lexicon=speaker.lexicon, speaker_language=spoken)
+        reading = replace(reading, accent=self.info.accent_of(tag, own))
         num_item_chars = len(request.text or "") if request.delivery.is_background else 0
         return ResolvedReading(language, reading, Work(self.info.limits, num_item_chars))
 

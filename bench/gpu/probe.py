@@ -200,7 +200,7 @@ def relative_error(found: Tensor, wanted: Tensor) -> float:
 def _spoken(folder: Path, device: torch.device, dtype: torch.dtype, graphs: bool, is_full: bool) -> Spoken:
     """Return greedy speech tokens of a text, and the samples of the same tokens everywhere.
 
-    is_full: not fewer, for a rehearsal.
+    is_full: with as many tokens and hops as a GPU is judged by, which are fewer in a rehearsal.
     """
     num_hops = HOPS_COMPARED if is_full else HOPS_REHEARSED
     num_tokens = TOKENS_COMPARED if is_full else TOKENS_REHEARSED

@@ -238,15 +238,15 @@ def is_code(found: Match, context: Context) -> bool:
         return not is_span and not contexts.CODES.isdisjoint(word.lower() for word in others)
     if last in ("from", "between") or (is_year and last == "code" and others[:1] in (["in"], ["In"])):
         return False
-    if context.is_behind(start, contexts.CODES, 3) and not context.is_ahead(found.end(), contexts.COUNTED):
+    if is_behind_code(found, context):
         return True
     if len(found["digits"]) >= 4 and context.is_behind(start, contexts.ORDERS, 2):
         return len(found["digits"]) > 4
     return False
 
 
-def is_code_in_groups(found: Match, context: Context) -> bool:
-    """ "004 219" behind "code": each group by digits."""
+def is_behind_code(found: Match, context: Context) -> bool:
+    """Behind "code" or its kin, rather than so many of what follows."""
     return context.is_behind(found.start(), contexts.CODES, 3) and not context.is_ahead(
         found.end(), contexts.COUNTED
     )
