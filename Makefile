@@ -10,11 +10,12 @@ BROWSER_INSTALLED := $(VENV)/.installed-browser
 RAY_INSTALLED := $(VENV)/.installed-ray
 TENSORRT_INSTALLED := $(VENV)/.installed-tensorrt
 TRITON_INSTALLED := $(VENV)/triton/.installed
+KERNELS_INSTALLED := $(VENV)/kernels/.installed
 
 # What is imported is compiled once and kept, or each process would compile what it imports again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: gpu-kit gpu-kit-restore lock pins protos setup setup-serve setup-vllm setup-tensorrt setup-triton setup-ray setup-deploy setup-browser setup-voice serve screenshots dashboards lint check test test-fast test-browser test-cluster bench voice voice-eval clean
+.PHONY: gpu-kit gpu-kit-restore lock pins protos setup setup-serve setup-vllm setup-tensorrt setup-triton setup-kernels setup-ray setup-deploy setup-browser setup-voice serve screenshots dashboards lint check test test-fast test-browser test-cluster bench voice voice-eval clean
 
 setup-serve: $(SERVING)
 
@@ -70,6 +71,14 @@ setup-triton: $(TRITON_INSTALLED)
 
 $(TRITON_INSTALLED): deploy/triton/install.sh $(INSTALLED)
 	deploy/triton/install.sh $(VENV)/triton $(BIN)/python
+	touch $@
+
+# Triton, which compiles kernels for GPUs and interprets them without one, for tests of ours: 290 MB beside the
+# project's packages, since torch and vLLM behave otherwise where they find it.
+setup-kernels: $(KERNELS_INSTALLED)
+
+$(KERNELS_INSTALLED): $(INSTALLED)
+	$(PIP) --no-deps --target $(VENV)/kernels triton==3.9.0
 	touch $@
 
 # Debian's Prometheus with promtool, Caddy and docker-compose, Helm's library and Kubernetes' schemas, for

@@ -192,22 +192,23 @@ def counted(family: Family, streams: int) -> dict[str, CountedStage]:
 # while they were drawn outside of graphs; a piece of CosyVoice 2's vocoder 104, for eight streams 140. A
 # chunk had 2,413 to 6,930 launches, 31 waits and 10 replays, for eight streams 18,161 to 53,290 launches,
 # while its state was copied into a graph's memory. A token had 781 to 788 nodes, a step of the solver 932
-# and 1,075, while each projection, rotation and residual connection was a kernel by itself.
+# and 1,075, while each projection, rotation and residual connection was a kernel by itself; 334 and 768 while
+# a chunk's keys were written, all pages gathered and attended to by three kernels.
 BOUNDS: dict[tuple[Family, int, str], Bounds] = {
     ("cosyvoice3", 1, "LM prefill"): Bounds(0, 0, 1, 450, 2, 1),  # 437, 442
     ("cosyvoice3", 1, "LM token"): Bounds(0, 0, 1, 400, 2, 1),  # 391, 396
-    ("cosyvoice3", 1, "flow chunk, first hop"): Bounds(8, 0, 1, 420, copies=1),  # 5, 413; 334 a step
-    ("cosyvoice3", 1, "flow chunk, later hop"): Bounds(8, 0, 1, 420, copies=1),  # 4
+    ("cosyvoice3", 1, "flow chunk, first hop"): Bounds(8, 0, 1, 380, copies=1),  # 5, 369; 290 a step
+    ("cosyvoice3", 1, "flow chunk, later hop"): Bounds(8, 0, 1, 380, copies=1),  # 4
     ("cosyvoice3", 1, "vocoder piece, later hop"): Bounds(8, 0, 1, 1300, copies=1),  # 3, 1199
     ("cosyvoice3", 1, "samples to the host, first hop"): Bounds(1, 0, copies=1, event_waits=1),
     ("cosyvoice3", 8, "LM token"): Bounds(0, 0, 1, 135, 2, 1),  # 127, 132
-    ("cosyvoice3", 8, "flow chunk, first hop"): Bounds(16, 0, 1, 140, copies=1),  # 12, 133
+    ("cosyvoice3", 8, "flow chunk, first hop"): Bounds(16, 0, 1, 140, copies=1),  # 12, 132
     ("cosyvoice3", 8, "vocoder piece, first hop"): Bounds(8, 0, 1, 1800, copies=1),  # 2, 1750
     ("cosyvoice3", 8, "samples to the host, first hop"): Bounds(1, 0, copies=1, event_waits=1),
     ("cosyvoice2", 1, "LM prefill"): Bounds(0, 0, 1, 450, 2, 1),  # 437, 442
     ("cosyvoice2", 1, "LM token"): Bounds(0, 0, 1, 400, 2, 1),  # 391, 396
-    ("cosyvoice2", 1, "flow chunk, first hop"): Bounds(8, 0, 1, 1185, copies=1),  # 5, 1164; 768 a step
-    ("cosyvoice2", 1, "flow chunk, later hop"): Bounds(8, 0, 1, 1185, copies=1),  # 4
+    ("cosyvoice2", 1, "flow chunk, first hop"): Bounds(8, 0, 1, 1075, copies=1),  # 5, 1052; 656 a step
+    ("cosyvoice2", 1, "flow chunk, later hop"): Bounds(8, 0, 1, 1075, copies=1),  # 4
     ("cosyvoice2", 1, "vocoder piece, later hop"): Bounds(8, 0, 1, 1050, copies=1),  # 3, 1027
     ("cosyvoice2", 1, "samples to the host, first hop"): Bounds(1, 0, copies=1, event_waits=1),
     ("cosyvoice2", 8, "LM token"): Bounds(0, 0, 1, 135, 2, 1),  # 127, 132

@@ -17,6 +17,11 @@ from torch import Tensor
 
 from firstword.models.flow.kv_cache import CacheWindow, ChunkRing, PromptCache
 from firstword.models.layers import rotate, sinusoids
+from firstword.models.runtimes.torch.cuda_graphs.paged_attention import (
+    attend_over_pages,
+    gathered,
+    write_own,
+)
 from firstword.models.state import StateLayout
 
 SCRATCH_PAGE = 0
@@ -179,6 +184,7 @@ class PagedContexts:
     def __init__(self, network: NetworkPages, places: Places, dtype: torch.dtype) -> None:
         self.network, self.places = network, places
         batch, device = len(places.start), places.start.device
+        self.own = places.own.contiguous()
         stride = 2 * network.group * network.heads
         inner = torch.arange(stride, device=device).view(2, 1, stride // 2)  # (2, 1, G H)
         self.seen_rows = (places.pages[None, :, None] * stride + inner[..., None]).flatten()  # (2 B G H P,)
@@ -235,28 +241,22 @@ class PagedContext:
         self, layer: int, q: Tensor, k: Tensor, v: Tensor, distance_query: Tensor | None = None
     ) -> Tensor:
         """q, k, v (B G, H, F, D) -> (B G, H, F, D)."""
-        bias = self._shared.bias
-        keys, values = self._seen(layer, torch.stack([k, v]))
+        shared, slab, bias = self._shared, self._slab(layer), self._shared.bias
+        write_own(slab, shared.own, torch.stack([k, v]))
+        keys, values = gathered(slab, shared.seen_rows, k.shape[1], len(k))
         if distance_query is not None:
-            own, table = self._shared.tables(distance_query.shape[-1], q.dtype)
+            own, table = shared.tables(distance_query.shape[-1], q.dtype)
             bias = bias + rotate(distance_query, own) @ table.mT / math.sqrt(q.shape[-1])
         return F.scaled_dot_product_attention(q, keys, values, attn_mask=bias)
 
     def attend_joined(self, layer: int, qkv: Tensor) -> Tensor:
-        """As `attend`; qkv (B G, F, 3, H, D) -> (B G, F, H D)."""
-        q, *_ = qkv.unbind(2)
-        keys, values = self._seen(layer, qkv[:, :, 1:].permute(2, 0, 3, 1, 4))
-        y = F.scaled_dot_product_attention(q.transpose(1, 2), keys, values, attn_mask=self._shared.bias)
-        return y.transpose(1, 2).flatten(2)
+        """As `attend`, as one kernel; qkv (B G, F, 3, H, D) -> (B G, F, H D)."""
+        shared = self._shared
+        return attend_over_pages(qkv, self._slab(layer), shared.own, shared.seen_rows, shared.bias)
 
-    def _seen(self, layer: int, own: Tensor) -> Tensor:
-        """Write the chunk's keys and values (2, B G, H, F, D). -> all visible ones (2, B G, H, P F, D)."""
-        network, shared = self._network, self._shared
-        slab = network.keys_values[self._step, network.layers[layer]]  # (pages 2 G H, F, D)
-        in_pages = own.unflatten(1, (-1, network.group)).transpose(0, 1)  # (B, 2, G, H, F, D)
-        slab.view(-1, *in_pages.shape[1:]).index_copy_(0, shared.places.own, in_pages)
-        seen = slab.index_select(0, shared.seen_rows)
-        return seen.view(2, shared.num_rows, network.heads, -1, network.size)
+    def _slab(self, layer: int) -> Tensor:
+        """-> keys and values of all pages (pages 2 G H, F, D)."""
+        return self._network.keys_values[self._step, self._network.layers[layer]]
 
     def finish(self) -> None:
         """Write what the convolutions leave for the next chunk."""
