@@ -135,9 +135,9 @@ def _address(process: "subprocess.Popen[str]", output: IO[str]) -> str:
             if found := _ADDRESS.search(line):
                 return found[1]
             lines.append(line.rstrip())
+            sys.stderr.write(line)  # now: whoever waits for it in vain may be killed
     finally:
         impatience.cancel()
-    sys.stderr.write("".join(f"{line}\n" for line in lines))
     raise ServerDidNotStart(f"the server did not start: {' | '.join(lines[-3:]) or 'it wrote nothing'}")
 
 

@@ -56,10 +56,10 @@ SMALL_SHARES = SHARES | {  # about the seconds that a small one takes on a core 
     "card": 5,
     "sameness": 20,
     "stages": 12,
-    "together": 5,
-    "service": 20,
-    "networks": 8,
-    "vllm": 40,
+    "together": 2,
+    "service": 18,
+    "networks": 6,
+    "vllm": 55,
     "tensorrt": 40,
 }
 MISSING_SHARE = 5  # to say so
@@ -98,7 +98,7 @@ def main(words: Sequence[str]) -> int:
     began_s = given.began or time.time()
     given.device, name = _device(given.device)
     given.precision = given.precision or ("float32" if given.device == "cpu" else "bfloat16")
-    tasks = list(tasks_of(given.parts, given.families))
+    tasks = list(tasks_of(given.parts, given.families, given.size))
     shares = [share_of(task, given.device, given.size) for task in tasks]
     parts: list[Part] = []
     with _ended_with_its_part(), tempfile.TemporaryDirectory() as logs:
@@ -126,12 +126,12 @@ def _ended_with_its_part() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def tasks_of(parts: Sequence[str], families: Sequence[Family]) -> Iterator[Task]:
-    """In the order of what one wants to know first."""
+def tasks_of(parts: Sequence[str], families: Sequence[Family], size: Size = "full") -> Iterator[Task]:
+    """In the order of what one wants to know first; vLLM in small for one family: it starts for 40 s."""
     for part in parts:
         for kind in STEPS if part == "probe" else (part,):
-            has_families = part != "probe" or needs_family(kind)
-            for family in families if has_families else families[:1]:
+            is_once = (part == "probe" and not needs_family(kind)) or (part == "vllm" and size != "full")
+            for family in families[:1] if is_once else families:
                 yield Task(kind, family)
 
 
@@ -155,7 +155,8 @@ def run_apart(task: Task, work: Callable[[], int], seconds: float, out: Path, lo
     log_path = logs / f"{task}.log"
     process = FORKING.Process(target=_in_child, args=(work, log_path, seconds), name=str(task))
     try:
-        process.start()
+        with _sigterm_later():
+            process.start()
         process.join(seconds)
         code = process.exitcode
     finally:  # where the run itself is ended too
@@ -168,6 +169,19 @@ def run_apart(task: Task, work: Callable[[], int], seconds: float, out: Path, lo
     has_failed = code != NOT_HERE and (code != 0 or not rows)
     reason = _reason(code, seconds, log_path)
     return Part(str(task), time.perf_counter() - began_s, rows, reason, has_failed)
+
+
+@contextmanager
+def _sigterm_later() -> Iterator[None]:
+    """SIGTERM raises SystemExit at the end only: a child that was just forked is known by then."""
+    came: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    if came:
+        sys.exit(1)
 
 
 def _in_child(work: Callable[[], int], log_path: Path, seconds: float) -> None:

@@ -121,5 +121,6 @@ def _qwen2(family: Family, size: Size) -> Qwen2Config:
     if size == "full":
         return Qwen2Config(151_936, 896, 4864, QWEN2_LAYERS, 14, 2)
     num_ids = len(entries()) + len(special_tokens(family))
+    num_rows = -(-num_ids // ROW_MULTIPLE) * ROW_MULTIPLE
     num_layers = QWEN2_LAYERS if size == "narrow" else 2
-    return Qwen2Config(-(-num_ids // ROW_MULTIPLE) * ROW_MULTIPLE, 128, 128, num_layers, 4, 2)  # vLLM has heads of 32 and more on a CPU
+    return Qwen2Config(num_rows, 128, 128, num_layers, 4, 2)  # on a CPU vLLM has no heads narrower than 32

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 import tarfile
@@ -124,6 +125,30 @@ def test_run_that_is_ended_leaves_no_part_behind(tmp_path: Path, monkeypatch: py
         time.sleep(0.01)
 
 
+def test_run_that_is_ended_while_it_forks_leaves_no_part_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fork, forked = os.fork, []
+
+    def ended_while_forking() -> int:
+        pid = fork()
+        if pid:
+            forked.append(pid)
+            os.kill(os.getpid(), signal.SIGTERM)
+        return pid
+
+    def sleep() -> int:
+        time.sleep(20)
+        return 0
+
+    monkeypatch.setattr(os, "fork", ended_while_forking)
+    with pytest.raises(SystemExit), kit._ended_with_its_part():
+        apart(tmp_path, sleep, 60.0)
+    _, status = os.waitpid(forked[0], 0)
+    assert os.WIFSIGNALED(status)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+
+
 def test_part_that_has_no_group_of_its_own_yet_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,6 +187,12 @@ def test_parts_come_in_the_order_of_what_one_wants_to_know_first() -> None:
         "service-cosyvoice3",
         "service-cosyvoice2",
     ]
+
+
+def test_small_run_starts_vllm_once() -> None:
+    tasks = [str(task) for task in kit.tasks_of(("service", "vllm"), kit.FAMILIES, "small")]
+    assert tasks == ["service-cosyvoice3", "service-cosyvoice2", "vllm-cosyvoice3"]
+    assert "vllm-cosyvoice2" in map(str, kit.tasks_of(("vllm",), kit.FAMILIES))
 
 
 def test_part_that_cannot_run_here_takes_no_time_of_the_others() -> None:
