@@ -221,7 +221,7 @@ DIGITS = compile_rules(
     (
         "measure.amount",
         rf"(?<![\d.,:/]){NUMBER}(?:\s?(?P<scale>hundred|thousand|million|billion|trillion)\s)?"
-        rf"(?P<gap>[\s-]?){UNIT}{PER}(?:\.(?=\s(?:x|by)\s))?",
+        rf"(?P<gap>[\s-]?){UNIT}{PER}(?:\.(?=\s(?:x|by|of)\b))?",
         amounts.is_unit,
     ),
     ("date.era", rf"(?<![\w,.])(?P<digits>\d{{1,4}}|\d{{1,3}}(?:,\d{{3}})+)\s(?P<era>{contexts.ERAS})(?!\w)"),
