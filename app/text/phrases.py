@@ -52,7 +52,7 @@ _STREET_KINDS = frozenset({*contexts.STREETS, *contexts.STREET_WORDS})
 MAX_BEFORE = 64  # characters in front of a phrase that decide how it is read
 _CLOSED = re.compile(r"[,;:!?.][\"'”’)\]]*$")
 _STAYS_OPEN = re.compile(
-    rf"\d\s?in\.$|{TEXT_OPENING.pattern}|(?:{'|'.join(vocabulary.WEEKDAYS)}),$|(?:{vocabulary.MONTH})\b.*\d\w*,$|\d\w*\s+(?:{vocabulary.MONTH}),$"
+    rf"\d[\s-]?(?:in|oz|lbs?|min|sec|hrs?|yd|tbsp|tsp|pt|qt|gal)\.$|{TEXT_OPENING.pattern}|(?:{'|'.join(vocabulary.WEEKDAYS)}),$|(?:{vocabulary.MONTH})\b.*\d\w*,$|\d\w*\s+(?:{vocabulary.MONTH}),$"
 )
 
 
@@ -178,6 +178,7 @@ def _opens(word: str) -> bool:
         or word in _OPERATORS
         or word in _ENTITIES
         or word in ("|", "#")
+        or word in vocabulary.ARROWS
         or TEXT_OPENING.search(word)
         or (word[:1] == "<" and HTML_OPENING.match(word))
         or vocabulary.MONTH_NAME.fullmatch(bare)

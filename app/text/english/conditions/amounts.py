@@ -9,8 +9,7 @@ from firstword.app.text.english.context import Context
 
 
 def is_per(found: Match, context: Context) -> bool:
-    per = found["per"]
-    return per in units.PERIODS or per in units.UNITS
+    return all(per in units.PERIODS or per in units.UNITS for per in found["per"].split("/"))
 
 
 def is_money(found: Match, context: Context) -> bool:

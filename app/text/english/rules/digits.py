@@ -27,7 +27,7 @@ DIGITS = compile_rules(
     (
         "telephone.number",
         r"(?<![\w.,$€£(])(?:(?:1[ .-])?(?:\(\d{3}\) ?|\d{3}[ ./-])\d{3}[ .-]\d{4}|\d{3}-\d{4}"
-        r"|0\d{2,4} \d{3,4} \d{3,4}|0\d(?: \d\d){4}|\d{10,15})(?:\sx(?P<extension>\d{1,5}))?"
+        r"|0\d{2,4} \d{3,4} \d{3,4}|0\d{4} \d{6}|0\d(?: \d\d){4}|\d{10,15})(?:\sx(?P<extension>\d{1,5}))?"
         r"(?!\w|[.,]\d|-\d)",
     ),
     (
@@ -93,7 +93,7 @@ DIGITS = compile_rules(
     ),
     ("serial.year", r"(?<![\d-])(?P<year>19\d\d|20\d\d)-(?P<digits>0\d+)(?![\d-])"),
     ("serial.groups", r"(?<![\d])\d+(?:-\d+){2,}(?![\d/])", amounts.is_no_formula),
-    ("serial.groups", r"(?<![\d.,-])\d{1,4}-\d{3,7}(?![\d-]|[.,]\d)", codes.is_filed),
+    ("serial.groups", r"(?<![\d.,-])\d{1,4}-\d{3,7}(?:-[A-Z])?(?![\w-]|[.,]\d)", codes.is_filed),
     ("serial.groups", r"(?<![\d-])\d+-0\d+(?![\d:-])", lambda found, context: ":" not in found.string),
     ("serial.groups", r"(?<![\d.,-])\d{4}(?: \d{4}){2,}(?: \d{1,4})?(?![\d.,]\d|\d)"),
     (

@@ -28,7 +28,7 @@ _NEEDS = {
     **{"fraction.common": "/", "date.month_and_day": "/", "range.verse": ":", "range.ratio": ":"},
     **{"duration.clock": ":", "measure.latitude": "°", "serial.network": ".", "serial.version": "."},
     **{"money.comma": ",", "telephone.letters": "-", "serial.year": "-", "serial.model": "-"},
-    **{"range.halves": "-", "formula.times": "x", "formula.by": "x", "electronic.handle": "@"},
+    **{"range.halves": "-", "formula.times": "x", "electronic.handle": "@"},
     **{"formula.root": "√", "cardinal.hash": "#", "formula.function": "(", "serial.sharp": "#"},
 }
 
@@ -55,7 +55,7 @@ UNIT = (
     r"(?P<unit>N[·⋅]m|[lL]/100\s?km|(?:(?:sq|cu)\.?[ -]|fl\.? )?[A-Za-zµμ\u2126\u03a9]+[²³23]?"
     r"|°\s?[CF]\b|[°º][CF]?|[℃℉%‰])(?![\w°²³])"
 )
-PER = r"(?:/(?P<per>[A-Za-zµμ]+[²³23]?)(?![\w/]))?"
+PER = r"(?:/(?P<per>[A-Za-zµμ]+[²³23]?(?:/[A-Za-z]+)?)(?![\w/]))?"
 NOUN = r"(?P<noun>-(?:dollar|euro|pound|yen|rupee))?"
 MONTH = rf"(?P<month>{vocabulary.MONTH})"
 DAY = r"(?P<day>[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th|ST|ND|RD|TH)?(?![\d:.%]\d|[\d:%]|,\d|\w|/)"

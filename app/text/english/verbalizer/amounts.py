@@ -125,7 +125,9 @@ def _per(fields: Fields) -> str:
         return ""
     if per == "ea":
         return " each"
-    return f" per {units.PERIODS.get(per) or units.UNITS.get(per, (per,))[0]}"
+    return "".join(
+        f" per {units.PERIODS.get(one) or units.UNITS.get(one, (one,))[0]}" for one in per.split("/")
+    )
 
 
 FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {

@@ -11,7 +11,7 @@ from firstword.app.text.english.verbalizer.form import fixed, named
 
 
 def _groups(fields: Fields, text: str) -> str:
-    return ", ".join(by_digits(run) for run in re.findall(r"[0-9]+", text))
+    return ", ".join(by_digits(run) if run.isdecimal() else run for run in re.findall(r"[0-9]+|[A-Z]", text))
 
 
 def _telephone(fields: Fields, text: str) -> str:
@@ -104,6 +104,7 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "digits.zip": lambda fields, text: ", ".join(map(with_oh, value_of(fields, "zip").split("-"))),
     "electronic.address": lambda fields, text: say_address(fields, ENGLISH_MARKS, by_digits),
     "electronic.path": _path,
+    "electronic.community": lambda fields, text: f"{fields['at']} slash ",
     "electronic.dot": fixed(" dot "),
     "electronic.handle": lambda fields, text: (
         f" at {say_address({**fields, 'user': None, 'path': None}, {**ENGLISH_MARKS, '_': ''}, by_digits)}"

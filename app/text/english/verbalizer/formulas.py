@@ -22,6 +22,12 @@ def _power(fields: Fields, text: str) -> str:
     return f" to the power of {minus}{cardinal(bare) if bare.isdecimal() else bare}"
 
 
+def _charge(fields: Fields, text: str) -> str:
+    sign = "plus" if fields["sign"] == "⁺" else "minus"
+    raised = value_of(fields, "raised").translate(_RAISED)
+    return f" {cardinal(raised)} {sign}" if raised else f" {sign}"
+
+
 def _scientific(fields: Fields, text: str) -> str:
     power = _power({"power": value_of(fields, "power").lstrip("+")}, "").replace(
         " squared", " to the power of two"
@@ -43,6 +49,7 @@ def _compared(fields: Fields, previous: str, is_counted: bool) -> str:
 
 FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "formula.function": lambda fields, text: f"{fields['name']} of {fields['of']}",
+    "formula.charge": _charge,
     "formula.power": _power,
     "formula.scientific": _scientific,
     "formula.sign": _operator,
