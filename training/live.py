@@ -1,7 +1,7 @@
 """`python -m training.live ws://localhost:8000`: what a stop in mid-sentence or a leading mark costs.
 
 A running server speaks each sentence whole, flushed and paused behind a quarter, a half and three quarters of
-its words, by each of its speakers, and once behind each leading mark; Whisper tiny.en counts what is wrong.
+its words, by each of the speakers, and once behind each leading mark; Whisper tiny.en counts what is wrong.
 """
 
 import argparse
@@ -78,9 +78,12 @@ def main() -> None:
     )
     parser.add_argument("url", help="of a server, ws://…")
     parser.add_argument("--sentences", type=int, default=20, metavar="N")
+    parser.add_argument(
+        "--speakers", nargs="+", metavar="NAME", help="all that the server has if none is named"
+    )
     given = parser.parse_args()
     with urlopen(given.url.replace("ws", "http", 1) + "/speakers") as answer:
-        speakers = [one["name"] for one in json.load(answer)["speakers"]]
+        speakers = given.speakers or [one["name"] for one in json.load(answer)["speakers"]]
     every = evaluation_sentences()
     texts = every[:: len(every) // given.sentences][: given.sentences]
     whisper = Whisper()

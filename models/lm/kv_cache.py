@@ -212,6 +212,11 @@ class CachePass:
         scores = q @ keys.mT + position_scores  # (B, H, T, visible)
         return masked_softmax(scores / math.sqrt(q.shape[-1]), self._mask) @ values
 
+    @property
+    def memory(self) -> object:
+        """The same object as long as keys and values lie where they lay."""
+        return self._cache.keys
+
     def layer_views(self) -> list[tuple[Tensor, Tensor]]:
         """Each layer's keys and values of the rows (B, H, capacity, D), for a network that writes there."""
         part = slice(self.rows.start, self.rows.stop)

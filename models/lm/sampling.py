@@ -9,12 +9,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from firstword.models.config import SamplingConfig
 from firstword.models.lm.plan import Forbidden, Vocabulary
+
+Scores = NDArray[np.float32]
+Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,10 +151,40 @@ def sample_scores(
     config: SamplingConfig | RowSampling,
 ) -> Tensor:
     """`sample` of `possible_scores` (B, V)."""
+    if scores.device.type == "cpu" and isinstance(config, SamplingConfig):
+        rows = zip(scores.numpy(), history.numpy(), uniforms.tolist(), is_greedy.tolist(), strict=True)
+        return torch.tensor([_sample_row(*row, config) for row in rows], dtype=torch.long)
     best, greedy = scores.max(1)
     drawn = draw(_probabilities(scores, history, config), uniforms)
     is_finite = best.abs() < math.inf  # False for NaN
     return torch.where(is_finite, torch.where(is_greedy, greedy, drawn), -1)
+
+
+def _sample_row(scores: Scores, history: Ids, uniform: float, is_greedy: bool, config: SamplingConfig) -> int:
+    """One row of `sample_scores` on a CPU: scores (V,), history (W,).
+
+    What a row takes is the number of its calls, so where nothing repeats NumPy looks at the candidates alone.
+    """
+    best = int(scores.argmax())
+    if is_greedy or not math.isfinite(scores[best]):
+        return best if math.isfinite(scores[best]) else -1
+    powers = np.exp((scores - scores[best]) / np.float32(config.temperature))
+    kept = max(0, len(powers) - config.top_k)
+    ids = np.flatnonzero(powers >= np.partition(powers, kept)[kept])  # and all that are equal to the last
+    ids = ids[np.argsort(-powers[ids], kind="stable")][: config.top_k]
+    weights = powers[ids]
+    before = np.append(np.float32(-1), (weights / powers.sum()).cumsum()[:-1])  # the first is always taken
+    is_in = (before < config.top_p) & (weights > 0)
+    weights, ids = weights[is_in], ids[is_in]
+    if ((ids[:, None] == history).sum(1) >= config.min_repeats).any():
+        probabilities = _probabilities(
+            torch.from_numpy(scores)[None], torch.from_numpy(history)[None], config
+        )
+        return int(draw(probabilities, torch.tensor([uniform], dtype=torch.float64)))
+    by_id = ids.argsort()
+    cumulative = weights[by_id].cumsum(dtype=np.float64)
+    place = cumulative[:-1].searchsorted(uniform * cumulative[-1], side="right")
+    return int(ids[by_id[place]])
 
 
 def _softmax(scores: Tensor) -> Tensor:

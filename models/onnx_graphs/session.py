@@ -1,6 +1,8 @@
 """ONNX Runtime's options and providers, and sessions on the CPU that run on torch's tensors in place."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeVar
 
 import numpy as np
@@ -75,13 +77,27 @@ class OrtSession:
         )
 
     def run(self, inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor]) -> None:
-        """Writes into `outputs`, which may lie where an input does if the graph allows that.
+        """Run once on what `bind` takes."""
+        self.bind(inputs, outputs).run()
 
-        All contiguous, of the types above, of the shapes the graph declares.
+    def bind(self, inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor]) -> "BoundRun":
+        """Return what runs on the same memory, as often as wanted.
+
+        Writes into `outputs`, which may lie where an input does if the graph allows that. All contiguous, of
+        the types above, of the shapes the graph declares.
         """
         binding = self._session.io_binding()
         for bind, tensors in ((binding.bind_input, inputs), (binding.bind_output, outputs)):
             for name, tensor in tensors.items():
                 assert tensor.is_contiguous(), tensor.shape
                 bind(name, "cpu", 0, _TYPES[tensor.dtype], tuple(tensor.shape), tensor.data_ptr())
-        self._session.run_with_iobinding(binding)
+        return BoundRun(partial(self._session.run_with_iobinding, binding), inputs, outputs)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BoundRun:
+    """A graph and the memory it runs on, whose content may change from one run to the next."""
+
+    run: Callable[[], None]
+    inputs: Mapping[str, Tensor]
+    outputs: Mapping[str, Tensor]

@@ -367,7 +367,12 @@ async def test_a_test_that_is_given_up_frees_the_slot_of_its_coming_pair(page: "
 async def test_files_are_compared_in_the_browser_alone(page: "Page") -> None:
     """With a server that gives no pairs, which says why."""
     marks = Provenance(Watermark(b"a secret of the test", 1))
-    sounds = {"long": tone(1.0, 24_000), "marked": tone(1.0, 24_000, level=0.3), "short": tone(0.5, 24_000)}
+    sounds = {
+        "long": tone(1.0, 24_000, level=0.3),
+        "marked": tone(1.0, 24_000, level=0.31),
+        "loud": tone(1.0, 24_000, level=0.4),
+        "short": tone(0.5, 24_000),
+    }
     files = {
         name: {"name": f"{name}.wav", "mimeType": "audio/wav", "buffer": encode_whole("wav", sound, 24_000)}
         for name, sound in sounds.items()
@@ -384,6 +389,9 @@ async def test_files_are_compared_in_the_browser_alone(page: "Page") -> None:
         await page.set_input_files("#listen-marked", files["short"])
         await page.click("#listen-go")
         await until_says(page, "#trouble", "1.00 s and 0.50 s")
+        await page.set_input_files("#listen-marked", files["loud"])
+        await page.click("#listen-go")
+        await until_says(page, "#trouble", "2.5 dB above the first")
         await page.set_input_files("#listen-marked", files["marked"])
         await page.click("#listen-go")
         await until(page, "document.activeElement.id === 'listen-a'")

@@ -8,11 +8,13 @@ T > 1 behind a past needs B = 1. query_i (B, T, H D), of layers with alignment h
 """
 
 import threading
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from onnx import TensorProto
 from torch import Tensor, cat, nn
 
@@ -26,7 +28,7 @@ from firstword.models.lm.qwen2 import (
     rotary_angles,
 )
 from firstword.models.onnx_graphs.graph import CONTRIB, GraphWriter, Product, Shape
-from firstword.models.onnx_graphs.session import OrtSession, each
+from firstword.models.onnx_graphs.session import BoundRun, OrtSession, each
 
 HEAD_DIM_STEP = 16  # GroupQueryAttention with rotary positions takes multiples of that
 
@@ -135,14 +137,25 @@ def _normed_sum(writer: GraphWriter, x: str, y: str, norm: nn.RMSNorm) -> tuple[
     return normed, total
 
 
-class _ThreadBuffers(threading.local):
+class _BoundTokens(NamedTuple):
+    """The decoder bound to what it reads and writes for one new token of each of `rows`, step after step."""
+
+    memory: object  # of the cache
+    rows: range
+    bound: BoundRun
+    last: NDArray[np.int32]  # (B,), the input's own memory, as is total (,)
+    total: NDArray[np.int32]
+    queries: dict[int, Array]  # of the watched layers (B, 1, H, D)
+
+
+class _Own(threading.local):
     """What each thread has from one run to the next."""
 
     def __init__(self, head_dim: int):
         self.rotation = torch.zeros(2, 0, head_dim // 2)  # cosines and sines (2, positions, D / 2)
         self.rotation_array: Array = np.zeros((2, 0, 0), np.float32)
-        self.shape: tuple[int, ...] = ()  # of the buffers (B, T)
-        self.buffers: dict[int, tuple[Tensor, Array]] = {}
+        self.tokens: _BoundTokens | None = None
+        self.head: BoundRun | None = None
 
 
 class OnnxQwen2LM:
@@ -163,7 +176,7 @@ class OnnxQwen2LM:
         self.new_cache = lm.new_cache
         self.prompt_embeddings = lm.prompt_embeddings
         self.embed = lm.embed
-        self._own = _ThreadBuffers(lm.config.qwen2.head_dim)
+        self._own = _Own(lm.config.qwen2.head_dim)
 
     @property
     def alignment_heads(self) -> AlignmentHeads:
@@ -171,65 +184,95 @@ class OnnxQwen2LM:
 
     def __call__(self, x: Tensor, context: CachePass) -> Tensor:
         """x (B, T, C) -> hidden (B, T, C) after the final norm. Rows of several tokens run one by one."""
-        layers = context.layer_views()
-        capacity = layers[0][0].shape[2]
-        if self._own.rotation.shape[1] < capacity:
-            head_dim, theta = self._config.head_dim, self._config.rope_theta
-            angles = rotary_angles(torch.arange(capacity), head_dim, theta)
-            self._own.rotation = torch.stack([angles.cos(), angles.sin()])  # (2, positions, D / 2)
-            cosines, sines = self._own.rotation
-            both = torch.stack([cat([cosines, cosines], -1), cat([-sines, sines], -1)])
-            self._own.rotation_array = both.numpy()
-        cos, sin = self._own.rotation
-        counts, ends = context.counts, context.ends
-        if x.shape[1] == 1:  # a row without a new token computes one too, behind its end
-            lasts = [end if count == 0 else end - 1 for count, end in zip(counts, ends, strict=True)]
-            runs = [(slice(0, len(counts)), 1, lasts, layers)]
-        else:
-            runs = []
-            for row, (count, end) in enumerate(zip(counts, ends, strict=True)):
-                if count:
-                    part = slice(row, row + 1)
-                    runs.append((part, count, [end - 1], [(k[part], v[part]) for k, v in layers]))
-        hidden = torch.zeros(x.shape)
-        queries = self._query_buffers(x.shape[:2])
-        for part, count, lasts, own_layers in runs:
-            inputs = {
-                "x": x[part, :count].contiguous(),
-                "last": torch.tensor(lasts, dtype=torch.int32),
-                "total": torch.tensor(max(lasts) + 1, dtype=torch.int32),
-                "cos": cos,
-                "sin": sin,
-            }
-            outputs = {"hidden": hidden[part, :count]}  # contiguous: a row, or the one token of all
-            outputs |= {f"query_{layer}": query[part, :count] for layer, (query, _) in queries.items()}
-            for layer, (keys, values) in enumerate(own_layers):
-                inputs |= {f"past_keys_{layer}": keys, f"past_values_{layer}": values}
-                outputs |= {f"keys_{layer}": keys, f"values_{layer}": values}
-            decoder = self._prompt_decoder if count >= MANY_ROWS else self._decoder
-            decoder.run(inputs, outputs)
-        for layer, (_, array) in queries.items():
+        hidden, queries = self._run_tokens(x, context) if x.shape[1] == 1 else self._run_rows(x, context)
+        for layer, array in queries.items():
             context.query_of[layer] = partial(query_at, array)
             context.rotation = self._own.rotation_array
         return hidden
 
-    def _query_buffers(self, shape: tuple[int, ...]) -> dict[int, tuple[Tensor, Array]]:
-        """Of the watched layers (B, T, H, D), as tensor and as array; kept for the next run of that shape."""
-        if shape != self._own.shape:
-            qwen2 = self._lm.config.qwen2
-            heads = (qwen2.num_attention_heads, qwen2.head_dim)
-            tensors = {layer: torch.zeros(*shape, qwen2.hidden_size) for layer in self._watched}
-            self._own.buffers = {
-                layer: (one, one.numpy().reshape(*shape, *heads)) for layer, one in tensors.items()
-            }
-            self._own.shape = shape
-        return self._own.buffers
+    def _run_tokens(self, x: Tensor, context: CachePass) -> tuple[Tensor, dict[int, Array]]:
+        """x (B, 1, C). A row without a new token computes one too, behind its end."""
+        tokens = self._own.tokens
+        if tokens is None or tokens.memory is not context.memory or tokens.rows != context.rows:
+            tokens = self._own.tokens = self._bind_tokens(x, context)
+        counted = zip(context.counts, context.ends, strict=True)
+        tokens.last[:] = [end if count == 0 else end - 1 for count, end in counted]
+        tokens.total[...] = tokens.last.max() + 1
+        tokens.bound.inputs["x"].copy_(x)
+        tokens.bound.run()
+        return tokens.bound.outputs["hidden"].clone(), tokens.queries
+
+    def _bind_tokens(self, x: Tensor, context: CachePass) -> _BoundTokens:
+        queries = self._new_queries(x)
+        inputs, outputs = self._memory(torch.empty_like(x), queries, context.layer_views())
+        bound = self._decoder.bind(inputs, outputs)
+        last, total = inputs["last"].numpy(), inputs["total"].numpy()
+        return _BoundTokens(context.memory, context.rows, bound, last, total, self._by_heads(queries))
+
+    def _run_rows(self, x: Tensor, context: CachePass) -> tuple[Tensor, dict[int, Array]]:
+        """x (B, T, C); what is behind a row's last new token stays 0."""
+        hidden, queries = torch.zeros(x.shape), self._new_queries(x)
+        layers = context.layer_views()
+        for row, (count, end) in enumerate(zip(context.counts, context.ends, strict=True)):
+            if not count:
+                continue
+            part = slice(row, row + 1)
+            own_layers = [(keys[part], values[part]) for keys, values in layers]
+            own_queries = {layer: query[part, :count] for layer, query in queries.items()}
+            inputs, outputs = self._memory(x[part, :count].contiguous(), own_queries, own_layers)
+            inputs["last"].fill_(end - 1)
+            inputs["total"].fill_(end)
+            decoder = self._prompt_decoder if count >= MANY_ROWS else self._decoder
+            decoder.run(inputs, outputs)
+            hidden[part, :count] = outputs["hidden"]
+        return hidden, self._by_heads(queries)
+
+    def _memory(
+        self, x: Tensor, queries: dict[int, Tensor], layers: Sequence[tuple[Tensor, Tensor]]
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Return inputs, without positions yet, and outputs of a run of x (B, T, C)."""
+        cos, sin = self._rotation(capacity=layers[0][0].shape[2])
+        inputs = {
+            "x": x,
+            "last": torch.empty(len(x), dtype=torch.int32),
+            "total": torch.empty((), dtype=torch.int32),
+            "cos": cos,
+            "sin": sin,
+        }
+        outputs = {"hidden": torch.empty_like(x)}
+        outputs |= {f"query_{layer}": query for layer, query in queries.items()}
+        for layer, (keys, values) in enumerate(layers):
+            inputs |= {f"past_keys_{layer}": keys, f"past_values_{layer}": values}
+            outputs |= {f"keys_{layer}": keys, f"values_{layer}": values}
+        return inputs, outputs
+
+    def _new_queries(self, x: Tensor) -> dict[int, Tensor]:
+        """x (B, T, C) -> memory of the watched layers' queries (B, T, H D)."""
+        return {layer: torch.zeros(*x.shape[:2], self._config.hidden_size) for layer in self._watched}
+
+    def _by_heads(self, queries: dict[int, Tensor]) -> dict[int, Array]:
+        """(B, T, H D) -> the same memory (B, T, H, D)."""
+        heads = (self._config.num_attention_heads, self._config.head_dim)
+        return {layer: query.unflatten(-1, heads).numpy() for layer, query in queries.items()}
+
+    def _rotation(self, capacity: int) -> Tensor:
+        """Cosines and sines (2, positions, D / 2) of so many positions or more."""
+        if self._own.rotation.shape[1] < capacity:
+            angles = rotary_angles(torch.arange(capacity), self._config.head_dim, self._config.rope_theta)
+            cosines, sines = self._own.rotation = torch.stack([angles.cos(), angles.sin()])
+            both = torch.stack([cat([cosines, cosines], -1), cat([-sines, sines], -1)])
+            self._own.rotation_array = both.numpy()
+        return self._own.rotation
 
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden (N, C) -> (N, V)."""
-        logits = hidden.new_empty(len(hidden), self.vocabulary.num_classes)
-        self._head.run({"hidden": hidden.contiguous()}, {"logits": logits})
-        return logits
+        head = self._own.head
+        if head is None or head.inputs["hidden"].shape != hidden.shape:
+            logits = hidden.new_empty(len(hidden), self.vocabulary.num_classes)
+            head = self._own.head = self._head.bind({"hidden": torch.empty_like(hidden)}, {"logits": logits})
+        head.inputs["hidden"].copy_(hidden)
+        head.run()
+        return head.outputs["logits"].clone()
 
 
 def query_at(queries: Array, row: int, index: int, head: int) -> Array:

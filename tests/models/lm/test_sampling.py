@@ -185,3 +185,17 @@ def test_half_precision_logits_are_sampled_in_float32() -> None:
     low = repetition_aware_probabilities(logits, no_mask(logits), history, CONFIG)
     high = repetition_aware_probabilities(logits.float(), no_mask(logits), history, CONFIG)
     torch.testing.assert_close(low, high, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("top_p", [0.4, 1.0])
+def test_a_row_is_drawn_from_the_distribution_whether_or_not_ids_repeat(seed: int, top_p: float) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    config = SamplingConfig(top_p, top_k=6, win_size=4, tau_r=0.5, temperature=0.8)
+    logits = (2 * torch.randn(40, 30, generator=generator)).half().float()  # some are equal
+    forbidden = torch.rand(40, 30, generator=generator) < 0.2
+    history = torch.randint(-1, 3, (40, 4), generator=generator)
+    uniforms = torch.rand(40, dtype=torch.float64, generator=generator)
+    expected = draw(repetition_aware_probabilities(logits, forbidden, history, config), uniforms)
+    drawn = sample(logits, forbidden, history, uniforms, torch.zeros(40, dtype=torch.bool), config)
+    assert drawn.tolist() == expected.tolist()

@@ -7,6 +7,7 @@ import { $, h, showTrouble } from "./dom.js";
 import { fillSpeakers, getCapabilities, onVoices } from "./voices.js";
 
 const MAX_DIFFERENCE_S = 0.05; // in length, beyond which two files are not of the same speech
+const MAX_DIFFERENCE_DB = 0.5; // in level, beyond which the louder one is told by its loudness
 const END_S = 0.02; // before the end it counts as ended
 const FILES_HZ = 48_000;
 const LETTERS = ["a", "b", "x"];
@@ -102,8 +103,16 @@ async function pickedPair() {
     const text = `The files last ${first.toFixed(2)} s and ${second.toFixed(2)} s. Choose two of the same speech, with the same beginning and end.`;
     throw Object.assign(new Error(text), { at: $("listen-marked") });
   }
+  const louder = levelOf(marked) - levelOf(unmarked);
+  if (Math.abs(louder) > MAX_DIFFERENCE_DB) {
+    const text = `The level of the second file is ${louder.toFixed(1)} dB above the first. Bring both to one level, or loudness tells them apart.`;
+    throw Object.assign(new Error(text), { at: $("listen-marked") });
+  }
   return async () => ({ unmarked, marked, sampleRate: FILES_HZ });
 }
+
+/** samples -> the root of their mean square, in dB. */
+const levelOf = (samples) => 10 * Math.log10(samples.reduce((sum, sample) => sum + sample * sample, 0) / samples.length);
 
 async function picked(input) {
   const file = input.files[0];
