@@ -3,6 +3,7 @@
 # ruff: noqa: RUF001
 import gzip
 import json
+import random
 import re
 import shutil
 from itertools import pairwise
@@ -24,6 +25,7 @@ from firstword.models.tokenizer.interface import TokenizerError
 from firstword.models.tokenizer.mandarin import MANDARIN_FILE, Mandarin, pinyin_marks
 from firstword.models.tokenizer.pronunciation import SOUNDS, PronouncingTokenizer
 from firstword.models.tokenizer.qwen2 import PINYIN_TOKENS
+from training.pronunciation.mandarin import write_phrases
 from training.text.mandarin import evaluation_sentences, make_texts, mixed_sentences
 from training.text_tokenizer import write_tokenizer
 
@@ -124,8 +126,6 @@ def test_english_punctuation_and_unknown_characters_stay(mandarin: Mandarin) -> 
 
 
 def test_the_evaluation_and_the_corpus_leave_no_character_unread(mandarin: Mandarin) -> None:
-    import random
-
     for text in (*evaluation_sentences(), *mixed_sentences(), *make_texts(300, random.Random(5))):
         assert not re.search("[\u3001\u3002\u3400-\u9fff\uff00-\uff1f]", mandarin.write(text)), text
 
@@ -201,6 +201,14 @@ def test_a_whole_sentence_is_read_as_training_reads_it(
     for text in ("我去银行还书。", "他们在重庆长大，音乐很快乐！", "我的iPhone摔了一下。"):
         trained = tokenizer.encode(tokenizer.pronunciation.write(mandarin.write(text)))
         assert ids(tokenizer, [text], "whole") == trained, text
+
+
+def test_the_stage_makes_the_shipped_file(tmp_path: Path) -> None:
+    for package in ("pypinyin", "opencc"):  # of the extra `voice`
+        pytest.importorskip(package)
+    write_phrases(tmp_path / MANDARIN_FILE)
+    shipped = gzip.decompress((FOLDER / MANDARIN_FILE).read_bytes())
+    assert gzip.decompress((tmp_path / MANDARIN_FILE).read_bytes()) == shipped
 
 
 def test_the_builtin_voice_does_not_read_mandarin_before_it_speaks_it() -> None:
