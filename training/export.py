@@ -26,6 +26,7 @@ from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.tokenizer import PRONUNCIATION_FOLDER, QWEN2_FOLDER
 from firstword.models.tokenizer.accents import accent_file
 from firstword.models.tokenizer.heteronyms import HETERONYMS_FILE
+from firstword.models.tokenizer.mandarin import MANDARIN_FILE
 from firstword.models.tokenizer.pronunciation import DICTIONARY_FILE, NETWORK_FILE
 from training import accents, flow_distil, language_model, speaker_encoder, speech_tokenizer
 from training.checkpoint_yaml import qwen2_json, voice_yaml
@@ -108,7 +109,8 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
     write_traits(directory / TRAITS_FILE, traits)
     if traits.reads_sounds:
         (directory / PRONUNCIATION_FOLDER).mkdir(exist_ok=True)
-        tables = map(accent_file, settings.spoken_accents)
+        tables = [accent_file(accent) for accent in settings.spoken_accents]
+        tables += [MANDARIN_FILE] if "zh" in traits.languages else []
         for name in (DICTIONARY_FILE, NETWORK_FILE, HETERONYMS_FILE, *tables):
             shutil.copy(pronunciation.folder(settings) / name, directory / PRONUNCIATION_FOLDER / name)
     (directory / QWEN2_CONFIG_FILE).write_text(qwen2_json(lm.config.qwen2))

@@ -13,6 +13,7 @@ from firstword.models.lm.plan import IGNORED, Layout, Vocabulary, bistream_layou
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.tokenizer.accents import AccentedWords, accent_file
 from firstword.models.tokenizer.heteronyms import HETERONYMS_FILE, read_heteronyms
+from firstword.models.tokenizer.mandarin import MANDARIN_FILE, Mandarin
 from firstword.models.tokenizer.pronunciation import Pronunciation
 from firstword.models.tokenizer.qwen2 import Qwen2Tokenizer
 from training import trainer
@@ -136,7 +137,10 @@ def front_end(settings: Settings, accent: str = "") -> Callable[[str], str]:
     folder = pronunciation.folder(settings)
     sounds, heteronyms = Pronunciation(folder), read_heteronyms(folder / HETERONYMS_FILE)
     words = AccentedWords(folder / accent_file(accent), heteronyms) if accent else heteronyms
-    return lambda text: sounds.write(words.write(text))
+    if not (folder / MANDARIN_FILE).exists():
+        return lambda text: sounds.write(words.write(text))
+    mandarin = Mandarin(folder / MANDARIN_FILE)
+    return lambda text: sounds.write(mandarin.write(words.write(text)))
 
 
 def as_line(

@@ -19,9 +19,9 @@ _FAULTS = {
 class Voice:
     """`with` frees its networks. faults: what went wrong in all that was spoken, with its text."""
 
-    def __init__(self, directory: Path) -> None:
-        """Raises CheckpointError."""
-        self.synthesizer = Synthesizer.open(directory, max_streams=1)
+    def __init__(self, directory: Path, max_streams: int = 1) -> None:
+        """max_streams: of threads that speak at once. Raises CheckpointError."""
+        self.synthesizer = Synthesizer.open(directory, max_streams=max_streams)
         self.faults: list[str] = []
 
     def __enter__(self) -> Self:
@@ -36,7 +36,7 @@ class Voice:
         self, text: str | Sequence[str], speaker: str | None = None, seed: int = 0, *, reference: Any = None
     ) -> list[Samples]:
         """Return the chunks of a text, whole or in pieces, by a speaker or by what `enroll` gave."""
-        before = self.synthesizer.anomalies
+        before = dict(self.synthesizer.anomalies)  # which goes on counting
         spoken = list(self.synthesizer.speak(text, speaker=speaker, seed=seed, reference=reference))
         said = text if isinstance(text, str) else "".join(text)
         for kind, count in self.synthesizer.anomalies.items():

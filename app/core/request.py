@@ -163,11 +163,13 @@ class EngineInfo:
         language: as it was asked for; where it names no region, the speaker's own tag decides.
         """
         name = _language_name(language)
-        if name == "auto" or CODES.get(name, name) == "en":  # a name with a region is none of CODES
+        if name in ("auto", "en"):
             name = _language_name(of_speaker)
         accent = _ACCENTS_OF_TAGS.get(name, "")
         return accent if accent in self.accents else ""
 
 
 def _language_name(given: str | None) -> str:
-    return " ".join((given or "auto").replace("_", "-").lower().split())
+    name = " ".join((given or "auto").replace("_", "-").lower().split())
+    primary, dash, region = name.partition("-")
+    return f"{CODES.get(primary, primary)}{dash}{region}"

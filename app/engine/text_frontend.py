@@ -1,5 +1,6 @@
 """The text step of a checkpoint: its rules, its marks and its file of pronunciations."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from firstword.app.options import InvalidOptions
@@ -11,6 +12,7 @@ from firstword.app.text.segment import FamilyRules, SegmentLimits
 from firstword.app.text.stream import TextFrontend
 from firstword.models.checkpoint.open import Checkpoint
 from firstword.models.tokenizer import PHONEME_MARKS, SPEECH_MARKS, TextTokenizer
+from firstword.models.tokenizer.pronunciation import PronouncingTokenizer
 
 FIRST_SEGMENT_TOKENS = 20  # a short first sentence is a segment by itself, so that audio starts sooner
 
@@ -45,12 +47,16 @@ def text_frontend(
         first_max_length=FIRST_SEGMENT_TOKENS,
         family_rules=FamilyRules(stops_cuts=traits.ends_cut_segments_in_stop),
         lexicon_file=lexicon_file,
-        heteronyms=_heteronyms(checkpoint),
+        heteronyms=_heteronyms(checkpoint, tokenizer),
     )
 
 
-def _heteronyms(checkpoint: Checkpoint) -> dict[str, Heteronyms]:
+def _heteronyms(checkpoint: Checkpoint, tokenizer: TextTokenizer) -> dict[str, Sequence[Heteronyms]]:
     """Of each accent; "": the checkpoint's own."""
+    mandarin = tokenizer.mandarin if isinstance(tokenizer, PronouncingTokenizer) else None
+    first: list[Heteronyms] = [] if mandarin is None else [mandarin]
     usual = checkpoint.load_heteronyms()
-    own: dict[str, Heteronyms] = {} if usual is None else {"": usual}
-    return own | checkpoint.load_accented_words(usual)
+    accents = checkpoint.load_accented_words(usual)
+    own: list[Heteronyms] = [] if usual is None else [usual]
+    read: dict[str, Sequence[Heteronyms]] = {"": [*first, *own]}
+    return read | {accent: [*first, words] for accent, words in accents.items()}

@@ -1,18 +1,15 @@
 """Words that are read in another way than usual, in text that comes in pieces.
 
-The words before them tell which of two ways, or the accent does.
+The words before them tell which of two ways, or the accent does, or the characters around them.
 """
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from firstword.app.text.marks import Part, PartReader, Span, SpeechMarks
 
-_MAX_HELD: Final = 40  # letters of a word that may go on
 _MAX_BEFORE: Final = 100  # characters before the text that comes next, which have the last words
-_OPEN_WORD = re.compile(rf"[A-Za-z][A-Za-z'\u2019]{{0,{_MAX_HELD}}}\Z")
 
 
 class Heteronyms(Protocol):
@@ -20,6 +17,10 @@ class Heteronyms(Protocol):
 
     def find(self, text: str, before: str) -> Iterable[tuple[int, int, tuple[str, ...]]]:
         """Where each begins and ends, and its sounds as speech marks. before: the text in front of it."""
+        ...
+
+    def num_open(self, text: str) -> int:
+        """How many characters at the end of a text may be read otherwise once more comes."""
         ...
 
 
@@ -45,8 +46,7 @@ class HeteronymReader:
 
     def _replace(self, more: str, is_last: bool) -> list[Part]:
         text = self._held + more
-        open_word = None if is_last else _OPEN_WORD.search(text)
-        whole = len(text) if open_word is None else open_word.start()
+        whole = len(text) - (0 if is_last else self.heteronyms.num_open(text))
         text, self._held = text[:whole], text[whole:]
         parts: list[Part] = []
         written = 0

@@ -19,7 +19,10 @@ _NUMERIC_FRACTION = re.compile(r"\\[dt]?frac\{(\d+)\}\{(\d+)\}")
 _FRACTION = re.compile(r"\\[dt]?frac\{([^{}]*)\}\{([^{}]*)\}")
 _SIMPLE_ROOT = re.compile(r"\\sqrt\{(\w+)\}")
 _ROOT = re.compile(r"\\sqrt\{([^{}]*)\}")
-_TEXT = re.compile(r"\\(?:text|mathrm|mathbf|mathit|boxed|operatorname)\{([^{}]*)\}")
+_TEXT_COMMAND = r"\\(?:text|mathrm|mathbf|mathit|boxed|operatorname)\{"
+_TEXT = re.compile(rf"{_TEXT_COMMAND}([^{{}}]*)\}}")
+TEXT_OPENING = re.compile(rf"{_TEXT_COMMAND}[^{{}}]*$")
+"""A command whose text goes on in the next word: "\\text{ km}"."""
 _DELIMITER = re.compile(r"\\[()\[\],;! ]")
 _ESCAPED = re.compile(r"\\([%$&#_{}])")
 _RAISED = re.compile(r"\^\{([^{}]*)\}")

@@ -22,7 +22,7 @@ _CHECKPOINT_MARKS = re.compile(
 _LINK_TARGET = re.compile(r"(?<=\])\([^()\s]*\)")
 _MARKDOWN = re.compile(
     r"!(?=\[)|[][`™®©]|~~|(?<![0-9)])(?<![0-9)]\s)\*|\*(?!\s?[0-9(])"
-    r"|\^(?![-−(\w])|(?<![\w)])\^|(?<!\w)_+|_+(?!\w)|(?<!\w)#+(?=\s|$|[^\W\d])"
+    r"|\^(?![-−(\w])|(?<![\w)])\^|(?<!\w)_+|_+(?!\w)|(?<!\w)#+(?=\s|$|(?![A-Z]{1,2}-?\d{3}|[A-Z]{1,4}-\d)[^\W\d])"
 )
 _PARTING = re.compile(r"\\(?=\w)|(?<=\w)\|(?=\w)")
 _LOST = re.compile(r"[\\|]")
@@ -41,7 +41,9 @@ _HTML = (
 _HTML_TAG = re.compile(rf"</?(?:{_HTML})(?:\s[^<>]*)?/?>", re.IGNORECASE)
 _KEY = re.compile(r"<([A-Z][\w+ -]{0,20})>")
 _EMOTICON = re.compile(r"[:;]['’]?-?[()DPpO/|]{1,3}|XD|xD|\^_+\^")
-_KEYS = re.compile(r"(?P<keys>\*(?:[0-9]{2,4}#?)?|#|#[0-9]{2,4}[*#])(?P<end>[.,;:!?]*)")
+_KEYS = re.compile(
+    r"(?P<keys>\*(?:[0-9]{2,4}#?)?|#|#[0-9]{2,4}[*#])(?P<end>[.,;:!?]*|(?<=[0-9#])[\u3400-\u9fff]+)"
+)
 _PRESSING = re.compile(
     r"\b(?:[Pp]ress|[Dd]ial)(?:e[sd]|ing|s)?\b[^.!?。\n]*$|\b(?:[Hh]it|[Pp]ush)(?: the(?: key)?)?\s*$"
     r"|(?:按(?![照揭时期理劳摩])|拨(?!款))[^.!?。\n]{0,12}$"

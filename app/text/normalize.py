@@ -9,7 +9,8 @@ from typing import Any
 from firstword.app.text import language as languages
 from firstword.app.text.chinese import CHINESE
 from firstword.app.text.chinese.reader import say_chinese
-from firstword.app.text.english.reader import say_english
+from firstword.app.text.english import vocabulary
+from firstword.app.text.english.reader import say_arrow, say_english
 from firstword.app.text.markup import cell_pause, clean_phrase, is_heart, is_tick_box, key_names
 from firstword.app.text.multilingual import LANGUAGES as OTHERS
 from firstword.app.text.multilingual.reader import say_other
@@ -68,6 +69,8 @@ class Normalizer:
         ) is not None:
             return pause
         primary = languages.primary_language(language)
+        if written in vocabulary.ARROWS and primary == "en":
+            return say_arrow(phrase)
         if is_tick_box(written, phrase.previous) or is_heart(written, phrase.previous, phrase.following):
             return ""
         is_key = written[:1] in ("*", "#") and (primary == "en" or primary in CHINESE)

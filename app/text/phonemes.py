@@ -21,7 +21,7 @@ _ARPABET = re.compile(r"(AA|AE|AH|AO|AW|AY|EH|ER|EY|IH|IY|OW|OY|UH|UW)([0-2]?)|[
 _INITIALS = "zh|ch|sh|b|p|m|f|d|t|n|l|g|k|h|j|q|x|r|z|c|s|y|w"
 _SYLLABLE = re.compile(rf"(?P<initial>{_INITIALS})?(?P<final>[a-zü]+)(?P<tone>[0-5])?")
 _TONES = {1: "\u0304", 2: "\u0301", 3: "\u030c", 4: "\u0300"}
-_TONED_VOWEL = re.compile(r"a|e|o(?=u)|[iouü](?=[^iouü]*$)")
+_TONED_VOWEL = re.compile(r"[ae]|o(?=u)|[iouü](?![aeiouü])")
 
 
 def phoneme_marks(alphabet: str, pronunciation: str) -> tuple[str, ...]:
@@ -89,5 +89,6 @@ def _of_pinyin(text: str) -> list[str]:
         vowel = _TONED_VOWEL.search(final)
         if tone in _TONES and vowel:
             final = final[: vowel.end()] + _TONES[tone] + final[vowel.end() :]
-        sounds += [*filter(None, [found["initial"]]), unicodedata.normalize("NFC", final)]
+        final = unicodedata.normalize("NFC", final).replace("üè", "vè")  # as that mark is spelled
+        sounds += [*filter(None, [found["initial"]]), final]
     return sounds

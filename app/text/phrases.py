@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from firstword.app.text.english import contexts, units, vocabulary
 from firstword.app.text.latex import OPERATORS as LATEX
+from firstword.app.text.latex import TEXT_OPENING
 from firstword.app.text.markup import HTML_OPENING
 from firstword.app.text.multilingual.locales import AFTER_NUMBER
 
@@ -50,8 +51,8 @@ _STREET_WORD = re.compile(r"(?:[A-Z][\w.'’-]*|\d+(?:st|nd|rd|th)),?")
 _STREET_KINDS = frozenset({*contexts.STREETS, *contexts.STREET_WORDS})
 MAX_BEFORE = 64  # characters in front of a phrase that decide how it is read
 _CLOSED = re.compile(r"[,;:!?.][\"'”’)\]]*$")
-_DATE_COMMA = re.compile(
-    rf"(?:{'|'.join(vocabulary.WEEKDAYS)}),$|(?:{vocabulary.MONTH})\b.*\d\w*,$|\d\w*\s+(?:{vocabulary.MONTH}),$"
+_STAYS_OPEN = re.compile(
+    rf"\d[\s-]?(?:in|oz|lbs?|min|sec|hrs?|yd|tbsp|tsp|pt|qt|gal)\.$|{TEXT_OPENING.pattern}|(?:{'|'.join(vocabulary.WEEKDAYS)}),$|(?:{vocabulary.MONTH})\b.*\d\w*,$|\d\w*\s+(?:{vocabulary.MONTH}),$"
 )
 
 
@@ -137,7 +138,7 @@ class PhraseFinder:
         may_go_on = len(self._open) > 1 or is_abbreviation or _opens(stripped)
         is_open = stripped in _ENTITIES or (self.has_ordinal_stops and _ORDINAL.fullmatch(text))
         is_closed = (
-            _CLOSED.search(text) and not is_open and not _DATE_COMMA.search(text) and not is_abbreviation
+            _CLOSED.search(text) and not is_open and not _STAYS_OPEN.search(text) and not is_abbreviation
         )
         if is_closed or not may_go_on:
             phrases.append(self._close())
@@ -177,6 +178,8 @@ def _opens(word: str) -> bool:
         or word in _OPERATORS
         or word in _ENTITIES
         or word in ("|", "#")
+        or word in vocabulary.ARROWS
+        or TEXT_OPENING.search(word)
         or (word[:1] == "<" and HTML_OPENING.match(word))
         or vocabulary.MONTH_NAME.fullmatch(bare)
         or (bare in _NUMBERED and bare == word)
@@ -195,6 +198,8 @@ def _joins(phrase: str, word: str) -> bool:
         return False
     if "<" in phrase and _HTML_ATTRIBUTES.search(phrase) and (_ATTRIBUTE.match(stripped) or "=" in phrase):
         return True
+    if "{" in phrase and TEXT_OPENING.search(phrase):
+        return True
     if not _OPENING.search(phrase):
         start = phrase.strip()
         bare = start.strip(vocabulary.EDGES)
@@ -208,6 +213,7 @@ def _joins(phrase: str, word: str) -> bool:
     stem = bare.rstrip(".")
     return bool(
         _OPENING.search(stripped)
+        or stripped.startswith(("\\text{", "\\mathrm{"))
         or stem in _AFTER_NUMBER
         or stripped in _OPERATORS
         or stem.partition("-")[0] in vocabulary.SCALES

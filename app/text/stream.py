@@ -59,10 +59,10 @@ class TextFrontend(Segmenter):
         first_max_length: int,
         family_rules: FamilyRules | None = None,
         lexicon_file: LexiconFile | None = None,
-        heteronyms: Mapping[str, Heteronyms] | None = None,
+        heteronyms: Mapping[str, Sequence[Heteronyms]] | None = None,
     ) -> None:
-        """lexicon_file: the server's, behind the lexicons of requests. heteronyms: of each accent,
-        behind all of them."""
+        """lexicon_file: the server's, behind the lexicons of requests. heteronyms: of each accent, one
+        behind the other, behind all of them."""
         super().__init__(normalizer, marks.encode, limits, first_max_length, family_rules)
         self.marks = marks
         self._lexicon_file = lexicon_file
@@ -113,8 +113,9 @@ class TextFrontend(Segmenter):
                 reader = MarkReader(self.marks, reading.marks, warn)
             if lexicons:
                 reader = LexiconReader(reader, lexicons)
-            heteronyms = self._heteronyms.get(reading.accent)
-            return reader if heteronyms is None else HeteronymReader(reader, heteronyms, self.marks)
+            for heteronyms in self._heteronyms.get(reading.accent, ()):
+                reader = HeteronymReader(reader, heteronyms, self.marks)
+            return reader
 
         def feed_in(language: str | None) -> TextFeed:
             return FEEDS[mode](self, language, reading.normalize, reading.speaker_language)

@@ -78,6 +78,7 @@ from firstword.models.tokenizer import (
 )
 from firstword.models.tokenizer.accents import AccentedWords, AccentTokens, accent_file
 from firstword.models.tokenizer.heteronyms import HETERONYMS_FILE, Heteronyms, read_heteronyms
+from firstword.models.tokenizer.mandarin import MANDARIN_FILE
 from firstword.models.tokenizer.pronunciation import DICTIONARY_FILE, NETWORK_FILE
 from firstword.models.tokenizer.whisper import RANKS_FILE
 
@@ -91,6 +92,7 @@ TOKENIZER_FILES = (
     f"{PRONUNCIATION_FOLDER}/{DICTIONARY_FILE}",
     f"{PRONUNCIATION_FOLDER}/{NETWORK_FILE}",
     f"{PRONUNCIATION_FOLDER}/{HETERONYMS_FILE}",
+    f"{PRONUNCIATION_FOLDER}/{MANDARIN_FILE}",
     *(f"{PRONUNCIATION_FOLDER}/{accent_file(accent)}" for accent in ACCENTS),
 )
 
@@ -175,7 +177,12 @@ class Checkpoint:
             if (self.directory / name).exists():
                 _file_within(self.directory, name)
         try:
-            tokenizer = load_text_tokenizer(self.config.family, self.directory, self.traits.reads_sounds)
+            tokenizer = load_text_tokenizer(
+                self.config.family,
+                self.directory,
+                self.traits.reads_sounds,
+                speaks_mandarin="zh" in self.traits.languages,
+            )
         except TokenizerError as error:
             raise CheckpointError(str(error)) from error
         if tokenizer.vocab_size > self._text_vocab_size:

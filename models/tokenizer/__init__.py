@@ -5,6 +5,7 @@ from pathlib import Path
 from firstword.models.config import Family
 from firstword.models.tokenizer.arpabet import ARPABET_TOKENS
 from firstword.models.tokenizer.interface import TextTokenizer, TokenizerError
+from firstword.models.tokenizer.mandarin import MANDARIN_FILE, Mandarin
 from firstword.models.tokenizer.pronunciation import PronouncingTokenizer, Pronunciation
 from firstword.models.tokenizer.qwen2 import (
     PINYIN_TOKENS,
@@ -30,10 +31,13 @@ SPEECH_MARKS = QWEN2_MARKS + LANGUAGE_MARKS  # of all families
 PHONEME_MARKS = ARPABET_TOKENS + PINYIN_TOKENS
 
 
-def load_text_tokenizer(family: Family, model_dir: Path, reads_sounds: bool = False) -> TextTokenizer:
+def load_text_tokenizer(
+    family: Family, model_dir: Path, reads_sounds: bool = False, speaks_mandarin: bool = False
+) -> TextTokenizer:
     """Load the tokenizer of a model directory. Raises TokenizerError, naming the file at fault.
 
-    reads_sounds: words are written as ARPAbet tokens first.
+    reads_sounds: words are written as ARPAbet tokens first. speaks_mandarin: and Chinese characters as pinyin
+    tokens, where there is a file of phrases.
     """
     tokenizer: TextTokenizer
     if family == "cosyvoice1":
@@ -41,5 +45,8 @@ def load_text_tokenizer(family: Family, model_dir: Path, reads_sounds: bool = Fa
     else:
         tokenizer = Qwen2Tokenizer.from_folder(model_dir / QWEN2_FOLDER, special_tokens(family))
     if reads_sounds:
-        return PronouncingTokenizer(tokenizer, Pronunciation(model_dir / PRONUNCIATION_FOLDER))
+        folder = model_dir / PRONUNCIATION_FOLDER
+        has_phrases = speaks_mandarin and (folder / MANDARIN_FILE).exists()
+        mandarin = Mandarin(folder / MANDARIN_FILE) if has_phrases else None
+        return PronouncingTokenizer(tokenizer, Pronunciation(folder), mandarin)
     return tokenizer

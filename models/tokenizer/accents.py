@@ -8,7 +8,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from firstword.models.tokenizer.heteronyms import TOKEN, Heteronyms, with_sounds
+from firstword.models.tokenizer.heteronyms import (
+    TOKEN,
+    Heteronyms,
+    length_of_open_word,
+    with_sounds,
+)
 from firstword.models.tokenizer.interface import TextTokenizer, TokenizerError
 from firstword.models.tokenizer.pronunciation import SOUNDS, SortedDictionary, forms_of, with_s
 
@@ -98,6 +103,10 @@ class AccentedWords:
             sounds = others.get(token.start()) or self._read(token[0].replace("\u2019", "'"))
             if sounds is not None:
                 yield token.start(), token.end(), sounds
+
+    def num_open(self, text: str) -> int:
+        """How many characters at the end of a text may be read otherwise once more comes."""
+        return length_of_open_word(text)
 
     def write(self, text: str) -> str:
         """Replace each of these words by its sounds."""

@@ -20,6 +20,8 @@ PARTS_OF_SPEECH: Final = ("noun", "verb", "past", "participle", "adjective", "ad
 REACH: Final = 2  # words before that are looked at
 TOKEN: Final = re.compile(r"[^\W\d_](?:[^\W\d_]|['\u2019])*|\d+|[^\w\s]")  # a word, a number or a sign
 
+_MAX_OPEN: Final = 40  # letters of a word that may go on
+_OPEN_WORD = re.compile(rf"[A-Za-z][A-Za-z'\u2019]{{0,{_MAX_OPEN}}}\Z")
 _NOTHING = (0.0,) * len(PARTS_OF_SPEECH)
 _ENDING = re.compile("(?:n't|'ll|'ve|'re|'s|ly|ing|ed|al|ive|ous|ful|less|ic|ble|ary|est|ion|er|s)$")
 
@@ -45,6 +47,12 @@ def clues(before: Sequence[str], known: Sequence[Mapping[str, object]]) -> Itera
 class Heteronym:
     readings: Mapping[str, tuple[str, ...]]  # by part of speech, where it is not that of the dictionary
     scores: tuple[float, ...]  # of PARTS_OF_SPEECH, logarithms
+
+
+def length_of_open_word(text: str) -> int:
+    """The number of letters at its end, of a word that may go on."""
+    found = _OPEN_WORD.search(text)
+    return 0 if found is None else len(found[0])
 
 
 class Heteronyms:
@@ -73,6 +81,10 @@ class Heteronyms:
                 if sounds is not None:
                     yield token.start(), token.end(), sounds
             words.append(token[0])
+
+    def num_open(self, text: str) -> int:
+        """How many characters at the end of a text may be read otherwise once more comes."""
+        return length_of_open_word(text)
 
     def write(self, text: str) -> str:
         """Replace each of these words by its sounds."""

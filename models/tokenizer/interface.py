@@ -1,5 +1,7 @@
 """The interface of the text tokenizers, and what they share."""
 
+import gzip
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -54,6 +56,21 @@ def read_text_file(path: Path) -> str:
         raise TokenizerError(f"{path}: cannot be read ({error.strerror})") from error
     except UnicodeDecodeError as error:
         raise TokenizerError(f"{path}: not UTF-8 at byte {error.start}; is it the published file?") from error
+
+
+def read_sorted_lines(path: Path) -> list[str]:
+    """The lines of a packed file, which are in the order of their characters. Raises TokenizerError."""
+    try:
+        with gzip.open(path) as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise TokenizerError(f"{path}: cannot be read ({error})") from error
+    if len(content) > MAX_FILE_BYTES:
+        raise TokenizerError(f"{path}: larger than {MAX_FILE_BYTES} bytes; is it the checkpoint's file?")
+    lines = content.decode(errors="replace").splitlines()
+    if lines != sorted(lines):
+        raise TokenizerError(f"{path}: expected its lines in the order of their characters")
+    return lines
 
 
 def replace_lone_surrogates(text: str) -> str:

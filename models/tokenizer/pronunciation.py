@@ -4,10 +4,8 @@ A dictionary and, for words it does not have, a small network over letters. Word
 come word by word; what is no word stays as it is, tokens that a client wrote among it.
 """
 
-import gzip
 import re
 import unicodedata
-import zlib
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -19,7 +17,8 @@ import onnxruntime
 
 from firstword.models.onnx_graphs.session import session_options
 from firstword.models.tokenizer.arpabet import ARPABET_TOKENS
-from firstword.models.tokenizer.interface import MAX_FILE_BYTES, TextTokenizer, TokenizerError
+from firstword.models.tokenizer.interface import TextTokenizer, TokenizerError, read_sorted_lines
+from firstword.models.tokenizer.mandarin import Mandarin
 from firstword.models.tokenizer.qwen2 import QWEN2_MARKS
 
 DICTIONARY_FILE = "dictionary.gz"
@@ -56,18 +55,10 @@ class SortedDictionary:
 
     def __init__(self, path: Path) -> None:
         """Raises TokenizerError."""
-        try:
-            with gzip.open(path) as file:
-                content = file.read(MAX_FILE_BYTES + 1)
-        except (OSError, EOFError, zlib.error) as error:
-            raise TokenizerError(f"{path}: cannot be read ({error})") from error
-        if len(content) > MAX_FILE_BYTES:
-            raise TokenizerError(f"{path}: larger than {MAX_FILE_BYTES} bytes; is it the checkpoint's file?")
-        lines = content.decode(errors="replace").splitlines()
+        lines = read_sorted_lines(path)
+        content = "\n".join(lines).encode()
         if content.count(b"\t") != len(lines) or content.translate(None, _OF_DICTIONARIES):
             raise TokenizerError(f"{path}: expected a word, a tab and sounds a line")
-        if lines != sorted(lines):
-            raise TokenizerError(f"{path}: expected its lines in the order of their characters")
         self._lines = lines
 
     def get(self, word: str) -> tuple[str, ...] | None:
@@ -150,20 +141,33 @@ class Pronunciation:
 
 
 class PronouncingTokenizer:
-    """A tokenizer in front of which words are written as sounds."""
+    """A tokenizer in front of which words are written as sounds, and Chinese characters where it has a reader
+    of them."""
 
-    def __init__(self, tokenizer: TextTokenizer, pronunciation: Pronunciation) -> None:
+    def __init__(
+        self, tokenizer: TextTokenizer, pronunciation: Pronunciation, mandarin: Mandarin | None = None
+    ) -> None:
+        """Raises TokenizerError for a tokenizer without the reader's marks."""
+        for mark in () if mandarin is None else mandarin.marks:
+            if len(tokenizer.encode(mark)) != 1:
+                raise TokenizerError(
+                    f"the text tokenizer has no token {mark}, which Mandarin needs; "
+                    "does tokenizer.json belong to this checkpoint?"
+                )
         self._tokenizer = tokenizer
         self.pronunciation = pronunciation
+        self.mandarin = mandarin
         self.vocab_size = tokenizer.vocab_size
         self.end_of_prompt_id = tokenizer.end_of_prompt_id
 
     @property
     def speech_marks(self) -> tuple[str, ...]:
         """The sounds that words become."""
-        return SOUNDS
+        return SOUNDS if self.mandarin is None else SOUNDS + self.mandarin.marks
 
     def encode(self, text: str) -> list[int]:
+        if self.mandarin is not None:
+            text = self.mandarin.write_characters(text)
         return self._tokenizer.encode(self.pronunciation.write(text))
 
     def encode_text(self, text: str) -> list[int]:

@@ -55,6 +55,7 @@ async def test_a_language_has_many_names(given: str | None, code: str | None) ->
     ("given", "of_speaker", "accent"),
     [
         *[("en-GB", None, "british"), ("EN_gb", None, "british"), ("en-GB", "en-US", "british")],
+        *[(name, None, "british") for name in ("eng-GB", "English-GB", "ENG_gb")],
         *[(name, None, "") for name in ("en-US", "en", "English", "eng", "en-AU", "zh-CN", "", None)],
         *[(name, "en-GB", "british") for name in (None, "", "auto", "en", "English", "eng")],
         *[(name, "en-GB", "") for name in ("en-US", "en-AU", "zh")],

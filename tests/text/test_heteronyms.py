@@ -14,6 +14,7 @@ from firstword.app.text.marks import MarkReader, Part, Reading, Span
 from firstword.app.text.normalize import Normalizer
 from firstword.app.text.segment import Segment, SegmentLimits
 from firstword.app.text.stream import Mode, TextFrontend
+from firstword.models.tokenizer.heteronyms import length_of_open_word
 from tests.text.marked import joined, speech_marks
 
 MARKS = speech_marks()
@@ -34,6 +35,9 @@ class AfterTo:
             if is_whole and words[-1:] == ["to"]:
                 yield start, end, SOUNDS
             start = end
+
+    def num_open(self, text: str) -> int:
+        return length_of_open_word(text)
 
 
 def read(pieces: list[str], entries: dict[str, str] | None = None) -> list[Part]:
@@ -70,7 +74,7 @@ def test_a_word_is_held_only_while_it_may_go_on() -> None:
 
 @pytest.mark.parametrize("mode", ["whole", "segments", "continuous"])
 def test_segments_have_the_clients_words_as_their_source(mode: Mode) -> None:
-    frontend = TextFrontend(Normalizer(), MARKS, SegmentLimits(80, 60, 20), 20, heteronyms={"": AfterTo()})
+    frontend = TextFrontend(Normalizer(), MARKS, SegmentLimits(80, 60, 20), 20, heteronyms={"": [AfterTo()]})
     feed = frontend.open(mode, "en", Reading(), [], Work(DEFAULT_LIMITS), finds_words=True)
     items = [*feed.read("I like to wi", False), *feed.read("nd it.", False), *feed.read("", True)]
     segments = [item for item in items if isinstance(item, Segment)]

@@ -10,7 +10,7 @@ import pytest
 
 from firstword.models.tokenizer.qwen2 import Qwen2Tokenizer, special_tokens
 from training.settings import DEFAULT, CorpusSettings, SettingsError, read_settings
-from training.text import corpus, documents, numbers, prose
+from training.text import corpus, documents, mandarin, numbers, prose
 from training.text.drills import drills
 from training.text.grammar import Grammar, GrammarError
 from training.text.lexicon import lexicon
@@ -101,6 +101,24 @@ def test_a_short_sentence_of_the_evaluation_is_kept_out_too() -> None:
     assert not kept_out.allows("Nice day!")
     assert not kept_out.allows("I think her favorite color is red.")
     assert kept_out.allows("her color is green.")
+
+
+@pytest.mark.parametrize("rule", ["sentence", "mixed"])
+def test_mandarin_is_made_without_the_evaluations_and_without_digits(rule: str) -> None:
+    texts = mandarin.make_texts(500, random.Random(2), rule)
+    assert texts == mandarin.make_texts(500, random.Random(2), rule)
+    kept_out = [*mandarin.evaluation_sentences(), *mandarin.mixed_sentences()]
+    assert (len(set(texts)), len(set(kept_out))) == (500, 240)
+    runs = {
+        tuple(words[i : i + 5])
+        for words in map(mandarin.read_characters, kept_out)
+        for i in range(len(words) - 4)
+    }
+    latin = " a-zA-Z" if rule == "mixed" else ""
+    for text in texts:
+        words = mandarin.read_characters(text)
+        assert runs.isdisjoint(tuple(words[i : i + 5]) for i in range(len(words) - 4)), text
+        assert re.fullmatch(rf"[\u4e00-\u9fff，。！？、；：“”.,!?{latin}]+", text), text  # noqa: RUF001
 
 
 def test_a_grammar_chooses_articles_and_options(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""Stage: the pronouncing dictionary, words that are read in two ways, and the network for unknown words."""
+"""Stage: the pronouncing dictionary, words that are read in two ways, Mandarin's phrases, and the network for
+unknown words.
+"""
 
 import random
 from itertools import pairwise
@@ -12,6 +14,7 @@ from torch import Tensor
 
 from firstword.models.tokenizer.accents import accent_file
 from firstword.models.tokenizer.heteronyms import HETERONYMS_FILE
+from firstword.models.tokenizer.mandarin import MANDARIN_FILE
 from firstword.models.tokenizer.pronunciation import (
     DICTIONARY_FILE,
     NETWORK_FILE,
@@ -27,6 +30,7 @@ from training.pronunciation.british import readings
 from training.pronunciation.dictionary import collect, write_dictionary
 from training.pronunciation.heteronyms import write_table
 from training.pronunciation.letters import SLOTS, LetterReader
+from training.pronunciation.mandarin import write_phrases
 from training.settings import Settings
 
 STAGE = "pronunciation"
@@ -39,7 +43,7 @@ def folder(settings: Settings) -> Path:
 
 
 def run(settings: Settings) -> None:
-    """Writes <folder>/pronunciation/{dictionary.gz,heteronyms.json,british.gz,letters.onnx}."""
+    """Writes <folder>/pronunciation/{dictionary.gz,heteronyms.json,british.gz,mandarin.gz,letters.onnx}."""
     plan = settings.pronunciation
     folder(settings).mkdir(parents=True, exist_ok=True)
     path = folder(settings) / DICTIONARY_FILE
@@ -51,6 +55,9 @@ def run(settings: Settings) -> None:
     british = folder(settings) / accent_file("british")
     if not british.exists():
         write_dictionary(british, readings(read_dictionary(path)))
+    mandarin = folder(settings) / MANDARIN_FILE
+    if not mandarin.exists():
+        write_phrases(mandarin)
     model = build(settings)
     if trainer.is_trained(settings, STAGE, plan.train):
         trainer.load_average(settings, STAGE, model)

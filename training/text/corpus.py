@@ -43,7 +43,7 @@ def make_texts(settings: CorpusSettings, rng: random.Random) -> list[str]:
     """Different sentences, numbers in words, shuffled; short ones may come back."""
     grammar = Grammar(_FOLDER / "everyday.txt", {**numbers.WORDS, "word": rare_word})
     kept_out = KeptOut()
-    everyday = _different(settings.everyday, kept_out, lambda: grammar.sentence(rng))
+    everyday = different(settings.everyday, kept_out, lambda: grammar.sentence(rng))
     texts = [_capital(text) for text in everyday]
     texts += prose.examples(rng, settings.examples)
     texts += prose.definitions(rng, settings.definitions)
@@ -52,7 +52,7 @@ def make_texts(settings: CorpusSettings, rng: random.Random) -> list[str]:
     texts += [_join(told[i:][: rng.randrange(2, 4)]) for i in range(settings.prose, len(told), 3)]
     texts += prose.names(rng, settings.names)
     texts += [_capital(text) for text in documents.sentences(rng, settings.documents)]
-    texts += [_capital(text) for text in _different(settings.words, kept_out, lambda: _words(rng))]
+    texts += [_capital(text) for text in different(settings.words, kept_out, lambda: _words(rng))]
     texts += drills(rng, settings.drills)
     texts += [_capital(grammar.sentence(rng, "short")) for _ in range(settings.short)]
     texts = [text for text in texts if kept_out.allows(text)]  # joined ones have new neighbours
@@ -73,26 +73,35 @@ def rare_word(rng: random.Random) -> str:
 
 
 class KeptOut:
-    """The evaluation's sentences and every four words in a row of theirs."""
+    """The evaluation's sentences and every few words in a row of theirs."""
 
-    def __init__(self, sentences: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        sentences: Sequence[str] | None = None,
+        read: Callable[[str], list[str]] = read_words,
+        run: int = _KEPT_OUT_WORDS,
+    ) -> None:
+        """read: cuts a text into words. run: how many of them in a row are kept out."""
         if sentences is None:
             sentences = [*evaluation_sentences(), *hard_sentences(), LONG_SENTENCE]
-        self._runs = {run for sentence in sentences for run in self._cut(read_words(sentence))}
+        self.read, self._run = read, run
+        self._runs = {words for sentence in sentences for words in self._cut(sentence)}
 
     def allows(self, text: str) -> bool:
-        return self._runs.isdisjoint(self._cut(read_words(text)))
+        return self._runs.isdisjoint(self._cut(text))
 
-    def _cut(self, words: list[str]) -> list[tuple[str, ...]]:
-        last = max(1, len(words) - _KEPT_OUT_WORDS + 1)
-        return [tuple(words[i : i + _KEPT_OUT_WORDS]) for i in range(last)]
+    def _cut(self, text: str) -> list[tuple[str, ...]]:
+        words = self.read(text)
+        last = max(1, len(words) - self._run + 1)
+        return [tuple(words[i : i + self._run]) for i in range(last)]
 
 
-def _different(number: int, kept_out: KeptOut, make: Callable[[], str]) -> list[str]:
+def different(number: int, kept_out: KeptOut, make: Callable[[], str]) -> list[str]:
+    """That many texts which the evaluation allows."""
     texts: dict[str, None] = {}
     while len(texts) < number:
         text = make()
-        if len(read_words(text)) <= _LONG_WORDS and kept_out.allows(text):
+        if len(kept_out.read(text)) <= _LONG_WORDS and kept_out.allows(text):
             texts[text] = None
     return list(texts)
 

@@ -2,15 +2,17 @@
 
 import random
 from collections.abc import Callable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING
 
-import inflect
+if TYPE_CHECKING:
+    import inflect
 
-_ENGINE = inflect.engine()
 DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 
 
 def in_words(number: int) -> str:
-    return str(_ENGINE.number_to_words(number, andword=""))  # type: ignore[arg-type]
+    return str(_engine().number_to_words(number, andword=""))  # type: ignore[arg-type]
 
 
 def count(rng: random.Random) -> str:
@@ -57,7 +59,14 @@ def money(rng: random.Random) -> str:
 
 
 def ordinal(rng: random.Random) -> str:
-    return _plain(str(_ENGINE.ordinal(in_words(rng.randrange(1, 32)))))
+    return _plain(str(_engine().ordinal(in_words(rng.randrange(1, 32)))))
+
+
+@cache
+def _engine() -> "inflect.engine":
+    import inflect  # takes seconds, and few who import this ask for a number
+
+    return inflect.engine()
 
 
 def _plain(words: str) -> str:

@@ -311,6 +311,7 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"/(?:(?=\d+\s?[A-Za-z])|(?P<per>kg|g|m?[lL]|d[lL]|min)(?![\w/]))",
         None,
     ),
+    ("cardinal.thousands", rf"(?<![A-Za-z\d.]){_AMOUNT}w(?=\+)", None),
     ("measure.amount", rf"(?<![A-Za-z\d.]){_AMOUNT}\s?{_UNIT}", None),
     ("serial.model", rf"[-−](?=\d)(?!\d+(?:\.\d+)?\s?{_TEMPERATURE})", _is_model),
     ("cardinal.minus", rf"(?<=[个人次天])[-−](?=\d+(?:\.\d+)?\s?{_TEMPERATURE})", None),

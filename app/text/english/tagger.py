@@ -14,7 +14,7 @@ from firstword.app.text.phrases import Phrase
 _AROUND = re.compile(r"(?P<before>[\"'“‘(\[]*)(?P<core>\S*?)(?P<after>[\"'”’)\],;:!?]*)")
 _NUMBERS = frozenset({"no.", "No.", "nos.", "Nos."})
 _DAY_AND_DASH = re.compile(rf"(?:{'|'.join(vocabulary.WEEKDAYS)}) [-–]\s*$")
-_RUN = re.compile(r"\s+|</?[a-z]+>|<\|[^<>\s]{1,20}\|>|[^\W\d_]+(?:['’][^\W\d_]+)*|.", re.DOTALL)
+_RUN = re.compile(r"\s+|</?[a-z]+>|<\|[^<>\s]{1,20}\|>|[^\W\d_²³]+(?:['’][^\W\d_²³]+)*|.", re.DOTALL)
 
 
 def tag(text: str, phrase: Phrase) -> Iterator[Tag | str]:

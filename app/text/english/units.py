@@ -98,6 +98,7 @@ FREE: dict[str, tuple[str, str]] = {
     "mph": ("mile per hour", "miles per hour"),
     "mpg": ("mile per gallon", "miles per gallon"),
     "rpm": ("revolution per minute", "revolutions per minute"),
+    "IU": ("international unit", "international units"),
     "bpm": ("beat per minute", "beats per minute"),
     "fps": ("frame per second", "frames per second"),
     "dpi": ("dot per inch", "dots per inch"),

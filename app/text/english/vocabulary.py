@@ -222,6 +222,7 @@ SHORT_FORMS = {
     "WWII": "World War two",
 }
 SAINT_OR_STREET = "St."
+ARROWS = frozenset(["→", "⇒", "->", "=>", "-->"])
 OPERATORS = {
     "+": "plus",
     "=": "equals",
@@ -235,6 +236,10 @@ OPERATORS = {
     "≤": "at most",
     "≥": "at least",
     "≠": "is not equal to",
+    ">=": "at least",
+    "<=": "at most",
+    "!=": "is not equal to",
+    "==": "equals",
     "-": "to",
     "–": "to",
     "—": "to",

@@ -1,0 +1,122 @@
+"""Where digits are money, a measure, a fraction, a score or part of a formula."""
+
+import re
+
+from firstword.app.text.english import contexts, units, vocabulary
+from firstword.app.text.english.conditions.condition import Match
+from firstword.app.text.english.conditions.dates import is_decade, is_minutes
+from firstword.app.text.english.context import Context
+
+
+def is_per(found: Match, context: Context) -> bool:
+    return all(per in units.PERIODS or per in units.UNITS for per in found["per"].split("/"))
+
+
+def is_money(found: Match, context: Context) -> bool:
+    sign, per = found["sign"], found["per"]
+    return (sign in units.MONEY or sign in units.CODES or sign in units.PREFIXED) and (
+        not per or per in units.PERIODS or per in units.UNITS or len(per) > 2
+    )
+
+
+def is_unit(found: Match, context: Context) -> bool:
+    unit, per, end = found["unit"], found["per"], found.end()
+    if unit not in units.UNITS or (per and f"{unit}/{per}" not in units.UNITS and not is_per(found, context)):
+        return False
+    is_apart = found.string[found.start("unit") - 1].isspace()
+    if unit == "in":
+        rest = found.string[end:].strip()
+        is_closed = not context.ahead(end) and (not rest or rest[0] in ".,;:!?)")
+        is_sized = context.is_ahead(end, contexts.MEASURED | {"x", "by"})
+        has_feet = bool(re.search(r"(?:ft|feet|foot|x|by)\s$", found.string[: found.start()]))
+        return not is_apart or is_closed or is_sized or has_feet
+    if unit in ("A", "K", "N", "J", "T", "t", "d", "C", "F"):
+        ahead = context.ahead(end)
+        return is_apart and (not ahead or ahead in ("of", "at", "to", "and", "or", "for", "fuse", "current"))
+    if unit in ("M", "B"):
+        return False
+    if unit == "s":
+        return not is_decade(found, context) or context.is_ahead(end, contexts.TIMED)
+    return not (unit == "m" and is_minutes(found, context))
+
+
+def is_behind_power(found: Match, context: Context) -> bool:
+    """A unit behind a power of ten."""
+    before = f"{context.phrase.before} {context.text[: found.start()]}".rstrip()
+    unit = found["unit"]
+    if re.search(r"\b10(?:\^\S+|[⁰¹²³⁴-⁹⁻]+)$", before) is None or unit in ("in", "A", "C", "d", "t", "h"):
+        return False
+    return unit in units.UNITS and (not found["per"] or is_per(found, context))
+
+
+def is_scale(found: Match, context: Context) -> bool:
+    """Whether K, M or B behind a number is one, not the letter of a room or a name."""
+    scale, number, end = found["scale"], found["number"], found.end()
+    if scale == "K" and number in ("4", "8") and not context.is_ahead(end, contexts.COUNTABLE):
+        return False
+    if context.is_behind(found.start(), contexts.LETTERED):
+        return False
+    ahead = context.ahead(end).strip(vocabulary.EDGES + ".").lower()
+    if "." in number or "," in number or ahead in contexts.COUNTABLE:
+        return True
+    if scale in ("k", "K") and len(number) <= 3:
+        is_race = ahead in contexts.RACES or (
+            not ahead and context.is_behind(found.start(), contexts.ARTICLES)
+        )
+        return not is_race and number != "401" and ahead != "plan"
+    return context.is_behind(found.start(), contexts.ABOUT) and not ahead[:1].isupper()
+
+
+def is_pressure(found: Match, context: Context) -> bool:
+    return found["unit"] is not None or context.is_behind(found.start(), contexts.PRESSURE, 2)
+
+
+def has_inches(found: Match, context: Context) -> bool:
+    return not context.phrase.is_quoted and '"' not in found.string[: found.start()]
+
+
+def is_measured_fraction(found: Match, context: Context) -> bool:
+    if found["unit"] in ('"', "″"):
+        return has_inches(found, context)
+    return len(found["unit"]) > 1 and found["unit"] in units.UNITS and found["unit"] != "in"
+
+
+def is_rare_fraction(found: Match, context: Context) -> bool:
+    """One that halves, thirds and their kin do not cover: "22/7", and any before "of"."""
+    above, below = int(found["above"]), int(found["below"])
+    is_common = above < below <= 10  # "fraction.common"
+    if (
+        below < 2
+        or is_common
+        or above == below
+        or above + below == 100
+        or (above, below) in contexts.NO_FRACTIONS
+    ):
+        return False
+    is_improper = above > 12 and below < 10 and above % below > 0
+    return is_improper or context.is_ahead(found.end(), contexts.OF)
+
+
+def is_proper_in_formula(found: Match, context: Context) -> bool:
+    return context.has_equals and int(found["above"]) < int(found["below"])
+
+
+def is_score(found: Match, context: Context) -> bool:
+    """So many of five, ten or a hundred points."""
+    if int(found["above"].partition(".")[0]) > int(found["below"]):
+        return False
+    ahead = context.ahead(found.end()).strip(vocabulary.EDGES + ".").lower()
+    if ahead == "of" or ahead in units.UNITS or ahead in contexts.PARTED:
+        return False
+    last, verb, *_ = [*context.behind(found.start(), 2), "", ""]
+    is_given = last in ("it", "a") and verb.lower() in contexts.GIVEN and not ahead
+    is_scored = context.is_behind(found.start(), contexts.SCORED, 2)
+    return "." in found["above"] or ahead in contexts.SCORES or is_scored or is_given
+
+
+def is_formula(found: Match, context: Context) -> bool:
+    return context.has_equals
+
+
+def is_no_formula(found: Match, context: Context) -> bool:
+    return not context.has_equals

@@ -1,0 +1,110 @@
+"""Where digits and letters are a code, a number that is dialed, a screen's size or a path."""
+
+import re
+
+from firstword.app.text.english import contexts, units, vocabulary
+from firstword.app.text.english.conditions.condition import Match, counts
+from firstword.app.text.english.context import Context
+
+_YEAR = re.compile(r"(?:19|20)\d\d")
+
+
+def is_code(found: Match, context: Context) -> bool:
+    start = found.start()
+    last, before, *others = [*context.behind(start, 6), "", ""]
+    if before == "digits" and last in ("is", "are", "were"):
+        return True
+    is_year = _YEAR.fullmatch(found["digits"]) is not None
+    if last in contexts.LINKS and before.isdecimal() and not counts(context.ahead(found.end())):
+        is_span = (is_year and _YEAR.fullmatch(before)) or others[0] in ("from", "between")
+        return not is_span and not contexts.CODES.isdisjoint(word.lower() for word in others)
+    if last in ("from", "between") or (is_year and last == "code" and others[:1] in (["in"], ["In"])):
+        return False
+    if is_behind_code(found, context):
+        return True
+    if len(found["digits"]) >= 4 and context.is_behind(start, contexts.ORDERS, 2):
+        return len(found["digits"]) > 4
+    return False
+
+
+def is_behind_code(found: Match, context: Context) -> bool:
+    """Behind "code" or its kin, rather than so many of what follows."""
+    return context.is_behind(found.start(), contexts.CODES, 3) and not context.is_ahead(
+        found.end(), contexts.COUNTED
+    )
+
+
+def is_named(found: Match, context: Context) -> bool:
+    """ "the code's 2580"."""
+    word = next(iter(context.behind(found.start())), "")
+    stem = word[:-2] if word[-2:] in ("'s", "’s") else word  # noqa: RUF001  an apostrophe
+    return stem != word and stem.lower() in contexts.CODES and not context.ahead(found.end())
+
+
+def is_plate(found: Match, context: Context) -> bool:
+    """Digits behind letters that stand behind digits, as "7ABC123"."""
+    return re.search(r"(?<!\w)[0-9][0-9A-Z]*[A-Z]$", found.string[: found.start()]) is not None
+
+
+def is_flight(found: Match, context: Context) -> bool:
+    """A number behind "flight", with an airline's code between or without."""
+    behind = context.behind(found.start(), 2)
+    is_airline = len(behind) == 2 and behind[1].lower() == "flight" and re.fullmatch("[A-Z]{2}", behind[0])
+    return bool((behind and behind[0].lower() in contexts.IN_TWO_PARTS) or is_airline)
+
+
+_STATES_OF_HTTP = frozenset(
+    {226, *range(100, 104), *range(200, 209), *range(300, 309), *range(400, 452), *range(500, 512)}
+)
+
+
+def is_failure(found: Match, context: Context) -> bool:
+    """A state of HTTP, rather than so many errors."""
+    start, end = found.start(), found.end()
+    if int(found["digits"]) not in _STATES_OF_HTTP:
+        return False
+    if context.is_behind(start, frozenset(["error"])):
+        return not counts(context.ahead(end))
+    is_error = context.is_ahead(end, frozenset(["error"])) and context.is_behind(start, contexts.ARTICLES)
+    return is_error or context.is_behind(start, frozenset(["http", "https"]))
+
+
+def is_dialed(found: Match, context: Context) -> bool:
+    """A short number that is called, rather than so many of what follows."""
+    start, end = found.start(), found.end()
+    is_call = context.is_ahead(end, frozenset(["call", "calls"]))
+    if found["digits"] not in contexts.EMERGENCY or (counts(context.ahead(end)) and not is_call):
+        return False
+    nearest = next((word for word in context.behind(start, 4) if word not in ("number", "is", "at")), "")
+    is_helpline = nearest.lower() in contexts.HELPLINES and (is_call or not context.ahead(end))
+    return is_helpline or context.is_behind(start, contexts.DIALED, 4)
+
+
+def is_filed(found: Match, context: Context) -> bool:
+    before = f"{context.phrase.before} {context.text[: found.start()]}".rstrip()
+    return contexts.FILED.search(before) is not None and not counts(context.ahead(found.end()))
+
+
+def is_pixels(found: Match, context: Context) -> bool:
+    """Of a screen, rather than so many centimeters."""
+    start, end = found.start(), found.end()
+    unit = context.ahead(end).strip(vocabulary.EDGES + ".")
+    if context.has_equals or (unit in units.UNITS and unit not in ("in", "px")):
+        return False
+    is_known = found["wide"] in contexts.WIDTHS and found["high"] in contexts.HEIGHTS
+    return is_known or unit in contexts.SCREENS or context.is_behind(start, contexts.SCREENS, 3)
+
+
+def is_mixed(found: Match, context: Context) -> bool:
+    """Digits and letters of a code, rather than "5ft10in"."""
+    return not any(len(part) > 1 and part in units.UNITS for part in re.findall("[a-z]+", found[0]))
+
+
+def is_path(found: Match, context: Context) -> bool:
+    """Of a file, or a command that begins with a slash; no sound between two of them, as "/i/"."""
+    parts = found[0].strip("/").split("/")
+    if len(parts) == 1:
+        is_sound = found[0].endswith("/") and not found.string[found.end() :][:1].isalnum()
+        is_typed = not is_sound and context.is_behind(found.start(), contexts.TYPED)
+        return is_typed or parts[0] in contexts.ROOTS
+    return "/" not in context.phrase.previous  # "he/him /she/her"

@@ -1,0 +1,114 @@
+"""Where digits are a date, a year, a time or a duration."""
+
+from firstword.app.text.english import contexts, vocabulary
+from firstword.app.text.english.conditions.condition import Match, counts
+from firstword.app.text.english.context import Context
+
+
+def is_date(found: Match, context: Context) -> bool:
+    first, second = int(found["first"]), int(found["second"])
+    return 1 <= min(first, second) <= 12 and max(first, second) <= 31 and min(first, second) > 0
+
+
+_AT = frozenset(["at", "by", "from", "until", "till"])  # "after 2000 hours" is so many of them
+
+
+def is_military(found: Match, context: Context) -> bool:
+    """Hours of a day as "1900 hours", rather than so many hours."""
+    start = found.start()
+    if contexts.HOURS_OF.match(f"{context.text[found.end() :]} {context.phrase.following}"):
+        return False
+    has_hours = found["unit"] or context.is_ahead(found.end(), contexts.HOURS)
+    is_at = context.is_behind(start, _AT) and not context.is_behind(start, contexts.CHANGED, 3)
+    is_until = contexts.UNTIL_HOURS.search(
+        f"{context.phrase.before} {context.text[:start]}".rstrip()
+    ) and not context.is_behind(start, contexts.CHANGED, 7)
+    return bool(has_hours and (found["hour"][0] == "0" or is_at or is_until))
+
+
+def is_month_and_day(found: Match, context: Context) -> bool:
+    month, day = int(found["first"]), int(found["second"])
+    if not is_date(found, context) or context.ahead(found.end()) == "of":
+        return False
+    if context.behind(found.start()) == ["on"]:
+        return True
+    return (
+        month <= 12
+        and day > 12
+        and day not in (16, 20)
+        and context.is_behind(found.start(), contexts.DATE_BEHIND)
+    )
+
+
+def is_month(found: Match, context: Context) -> bool:
+    """Small "may" and "march" are verbs unless a year, an ordinal or a preposition says otherwise."""
+    if found["month"] not in ("may", "march", "mar", "sep", "dec", "jan"):
+        return True
+    groups = found.groupdict()
+    if groups.get("year") or found[0][-2:] in ("st", "nd", "rd", "th"):
+        return True
+    return context.is_behind(found.start(), contexts.MONTH_BEHIND)
+
+
+def is_from_month(found: Match, context: Context) -> bool:
+    """A dash behind a day of a month, before another."""
+    return any(vocabulary.MONTH_NAME.fullmatch(word) for word in context.behind(found.start(), 3))
+
+
+def is_duration(found: Match, context: Context) -> bool:
+    given = [name for name, value in found.groupdict().items() if value]
+    return len(given) >= 2
+
+
+def is_minutes(found: Match, context: Context) -> bool:
+    end = found.end()
+    if context.is_ahead(end, contexts.AGO):
+        return True
+    return context.is_behind(found.start(), contexts.WAITED) and not context.is_ahead(end, contexts.MEASURED)
+
+
+def is_elapsed(found: Match, context: Context) -> bool:
+    """Hours, minutes and seconds that passed, rather than a time of day."""
+    if context.is_behind(found.start(), contexts.CLOCK - contexts.DURATIONS):
+        return False
+    is_short = len(found["hours"]) == 1 or found["hours"] == "00"
+    return is_short or context.is_behind(found.start(), contexts.DURATIONS)
+
+
+def is_decade(found: Match, context: Context) -> bool:
+    return context.is_behind(found.start(), contexts.DECADE_BEHIND)
+
+
+def is_bare_decade(found: Match, context: Context) -> bool:
+    """ "30s" only after a word such as "the"; the later ones unless somebody waits for so long."""
+    if found["digits"] in ("60", "70", "80", "90"):
+        waited = contexts.WAITED | contexts.DURATIONS | contexts.ABOUT | contexts.ARTICLES
+        if not context.is_behind(found.start(), waited - contexts.DECADE_BEHIND):
+            return not context.is_ahead(found.end(), contexts.AGO | contexts.TIMED)
+    return is_decade(found, context) and found.string[found.start() - 1 : found.start()] != "$"
+
+
+_COUNTED_BEHIND = frozenset(["of", "between"])
+_CHANGED_TO = frozenset(["from", "to", "by"])
+
+
+def is_year(found: Match, context: Context) -> bool:
+    """Four digits are a year unless they count what follows."""
+    if context.is_behind(found.start(), contexts.YEAR_BEHIND):
+        return not _measures(found, context)
+    return (
+        not counts(context.ahead(found.end()))
+        or found["year"][1:] == "000"
+        or (found["year"][2:] != "00" and found["year"][1] not in "0")
+    )
+
+
+def _measures(found: Match, context: Context) -> bool:
+    """ "a total of 1350 dollars", not "In 2019 euros were used"."""
+    start, end = found.start(), found.end()
+    if context.is_ahead(end, contexts.MEASURES) and context.is_behind(start, contexts.MEASURED_BEHIND):
+        return True
+    is_counted = context.is_behind(start, _COUNTED_BEHIND) or (
+        context.is_behind(start, _CHANGED_TO) and context.is_behind(start, contexts.CHANGED, 3)
+    )
+    return is_counted and context.is_ahead(end, contexts.AMOUNTS)

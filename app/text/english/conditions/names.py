@@ -1,0 +1,53 @@
+"""Where letters are a street, a state, the book of a verse or an initialism."""
+
+import re
+
+from firstword.app.text.english import contexts, vocabulary
+from firstword.app.text.english.conditions.condition import Match
+from firstword.app.text.english.context import Context
+
+
+def is_address(found: Match, context: Context) -> bool:
+    street = found["street"].rstrip(".")
+    return street in contexts.STREETS or street in contexts.STREET_WORDS
+
+
+def is_state(found: Match, context: Context) -> bool:
+    if found["zip"]:
+        return True
+    if found["state"] in ("OK", "HI", "IN", "ID", "ME", "OH"):
+        return False
+    before = f"{context.phrase.before}{context.text[: found.start()]}".rstrip()
+    city = before.rpartition(" ")[2]
+    return before.endswith(",") and city[:1].isupper() and len(city) > 4 and not context.ahead(found.end())
+
+
+def is_verse(found: Match, context: Context) -> bool:
+    """Chapter and verse behind the name of a book, rather than a time of day behind somebody's."""
+    book = (context.behind(found.start()) or [""])[0]
+    is_book = book.istitle() and book.lower() in contexts.SCRIPTURE
+    following = f"{found.string[found.end() :]} {context.phrase.following}".lstrip()
+    return is_book and re.match(r"[ap]\.?m\b", following, re.IGNORECASE) is None
+
+
+def is_initialism(found: Match, context: Context) -> bool:
+    word, start, end = found[0], found.start(), found.end()
+    previous = (context.behind(start) or [""])[0]
+    following = context.ahead(end).strip(vocabulary.EDGES + ".")
+    if is_capitals(previous) and (
+        not following or is_capitals(following) or word not in contexts.ALWAYS_LETTERS
+    ):
+        return previous[-1:].isdigit() and word in contexts.ALWAYS_LETTERS
+    if word in ("US", "IT"):
+        return True
+    is_numbered = previous[-1:].isdigit() or following[:1].isdigit()
+    if word == "ID" and "," not in context.phrase.previous and not following[:1].isdigit():
+        return True  # no state
+    if word in ("AM", "PM", "OR", "ID"):
+        return previous in ("the", "The", "an", "a", "An", "A")
+    return is_numbered or previous in contexts.LETTERS_BEHIND or word in ("EST", "PST", "ETA", "CET")
+
+
+def is_capitals(word: str) -> bool:
+    word = word.removesuffix("'S").removesuffix("’S")  # noqa: RUF001  an apostrophe
+    return len(word) > 1 and word.isalpha() and word.isupper()

@@ -1,0 +1,261 @@
+"""Forms that begin with a digit; the first that fits, in this order, is taken."""
+
+from firstword.app.text.english import contexts
+from firstword.app.text.english.conditions import amounts, codes, dates, names
+from firstword.app.text.english.conditions.condition import behind
+from firstword.app.text.english.rules.patterns import (
+    CODE,
+    COMPASS,
+    DAY,
+    HALF,
+    LAST_DAY,
+    MONTH,
+    NUMBER,
+    PER,
+    SCALE,
+    SIGN,
+    STREET,
+    UNIT,
+    YEAR,
+    ZONE,
+    compile_rules,
+)
+
+# ruff: noqa: RUF001  typographic dashes, quotes and signs are meant
+
+DIGITS = compile_rules(
+    (
+        "telephone.number",
+        r"(?<![\w.,$€£(])(?:(?:1[ .-])?(?:\(\d{3}\) ?|\d{3}[ ./-])\d{3}[ .-]\d{4}|\d{3}-\d{4}"
+        r"|0\d{2,4} \d{3,4} \d{3,4}|0\d{4} \d{6}|0\d(?: \d\d){4}|\d{10,15})(?:\sx(?P<extension>\d{1,5}))?"
+        r"(?!\w|[.,]\d|-\d)",
+    ),
+    (
+        "telephone.number",
+        r"(?<![\w.,$€£(])\d{3}\.\d{4}(?!\w|[.,]\d|-\d)",
+        behind(contexts.DIALED, 2),
+    ),
+    (
+        "date.stamp",
+        r"(?<!\w)(?P<year>\d{4})-(?P<first>\d\d)-(?P<second>\d\d)T(?P<hour>[01]\d|2[0-4]):(?P<minutes>[0-5]\d)"
+        r"(?::(?P<seconds>[0-5]\d)(?:\.\d+)?)?(?P<zone>Z)?(?!\w)",
+        dates.is_date,
+    ),
+    (
+        "time.military",
+        r"(?<![\w.,:-])(?P<hour>[01]\d|2[0-4])(?P<minutes>[0-5]\d)(?:\s?(?P<unit>hrs\.?|h\b))?(?![\w.,:-])",
+        dates.is_military,
+    ),
+    (
+        "serial.pixels",
+        r"(?<!\w)(?P<wide>\d{3,4})\s?[x×]\s?(?P<high>\d{3,4})(?!\s?[x×]|\w|[.,]\d)",
+        codes.is_pixels,
+    ),
+    (
+        "measure.pressure",
+        r"(?<![\w/.,])(?P<above>\d{2,3})/(?P<below>\d{2,3})(?:\s?(?P<unit>mm\s?Hg))?(?![\w/])",
+        amounts.is_pressure,
+    ),
+    (
+        "measure.latitude",
+        rf"(?<![\d.,:/]){NUMBER}\s?°\s?(?:(?P<minutes>\d\d?)['′’]\s?)?(?P<compass>[NSEW])(?!\w)",
+    ),
+    (
+        "date.day_first",
+        rf"(?<![\w.,:/-])(?P<day>[12]\d|3[01]|0?[1-9])(?P<gap>-?){MONTH}(?P=gap){YEAR}(?![\w-])",
+    ),
+    ("serial.hexadecimal", r"(?<!\w)0x[0-9A-Fa-f]+\b"),
+    ("serial.hexadecimal", r"(?<![\w:])(?=[\d:]*[A-F])[0-9A-F]{2}(?::[0-9A-F]{2})+(?![\w:])"),
+    ("serial.lines", r"(?<!\w)(?P<digits>480|720|1080|1440|2160)(?P<letter>[pi])\b"),
+    (
+        "digits.zip",
+        r"(?<![\w.,-])(?P<zip>\d{5}(?:-\d{4})?)(?![\w-])",
+        behind(frozenset(["zip", "zipcode"]), 2),
+    ),
+    ("telephone.letters", r"(?<!\w)(?:1-)?[89]\d\d-(?P<name>[A-Z][A-Z-]{2,})\b"),
+    (
+        "date.iso",
+        r"(?<![\d/-])(?P<year>\d{4})([-/.])(?P<first>\d\d?)\2(?P<second>\d\d?)(?![\d/-])",
+        dates.is_date,
+    ),
+    (
+        "date.numeric",
+        r"(?<![\d/.-])(?P<first>\d\d?)(?P<sign>[/.-])(?P<second>\d\d?)(?P=sign)(?P<year>\d{4}"
+        r"|\d\d)(?![\d/.-]\d|\d|-)",
+        lambda found, context: (
+            dates.is_date(found, context) and (found["sign"] != "-" or len(found["year"]) == 4)
+        ),
+    ),
+    (
+        "date.month_and_day",
+        r"(?<![\d/.-])(?P<first>\d\d?)/(?P<second>\d\d?)(?![\d/]|[.,]\d)",
+        dates.is_month_and_day,
+    ),
+    ("serial.year", r"(?<![\d-])(?P<year>19\d\d|20\d\d)-(?P<digits>0\d+)(?![\d-])"),
+    ("serial.groups", r"(?<![\d])\d+(?:-\d+){2,}(?![\d/])", amounts.is_no_formula),
+    ("serial.groups", r"(?<![\d.,-])\d{1,4}-\d{3,7}(?:-[A-Z])?(?![\w-]|[.,]\d)", codes.is_filed),
+    ("serial.groups", r"(?<![\d-])\d+-0\d+(?![\d:-])", lambda found, context: ":" not in found.string),
+    ("serial.groups", r"(?<![\d.,-])\d{4}(?: \d{4}){2,}(?: \d{1,4})?(?![\d.,]\d|\d)"),
+    (
+        "cardinal.grouped",
+        r"(?<![\d.,])(?P<number>[1-9]\d{0,2}(?: \d{3}){2,}|[1-9]\d{0,2} \d00)(?![\d.,]\d|\d| \d)",
+    ),
+    (
+        "serial.groups",
+        r"(?<![\d.,$-])\d{3,4}(?: \d{3,4}){1,3}(?![\d.,]\d|\w|%|/)",
+        codes.is_behind_code,
+    ),
+    ("digits.code", r"(?<![\d.,$-])(?P<digits>\d{3,12})(?![\d.,]\d|\d|\w|%|/)", codes.is_code),
+    ("digits.code", r"(?<![\d.,$-])(?P<digits>\d{3,12})(?![\d.,]\d|\d|\w|%|/)", codes.is_named),
+    ("digits.code", r"(?<![\d.,$-])(?P<digits>\d{3})(?![\d.,]\d|\d|\w|%|/|:)", codes.is_dialed),
+    (
+        "date.day_first",
+        rf"(?<![\d.,:/]){DAY}{LAST_DAY}\s+(?:of\s+)?{MONTH}(?!\w)(?:,?\s+{YEAR})?",
+        dates.is_month,
+    ),
+    (
+        "address.street",
+        rf"(?<![\d.,:/$-])(?P<house>\d{{1,5}})(?P<letter>[A-Z])? (?P<name>(?:{COMPASS} )?"
+        rf"(?:(?:[A-Z][\w.'’-]*|\d+(?:st|nd|rd|th)) ){{1,4}}?){STREET}(?: (?P<compass>{COMPASS}))?(?!\w)",
+        names.is_address,
+    ),
+    (
+        "duration.parts",
+        r"(?<![\d.,:/$])(?:(?P<days>\d+)\s?(?:d|days?)[ ,]*(?=\d))?(?:(?P<hours>\d+)\s?(?:hrs?|h)[ ,]*)?"
+        r"(?:(?P<minutes>\d+)\s?(?:mins?|m)(?![A-Za-z])[ ,]*|(?<=h)(?P<rest>\d\d)(?!\d))?"
+        r"(?:(?P<seconds>\d+(?:\.\d+)?)\s?(?:secs?|s))?(?<=[a-z\d])(?<![\d]\d{3})(?![A-Za-z])",
+        dates.is_duration,
+    ),
+    ("serial.mixed", r"(?<![\w.,-])\d+(?!x\d)[a-z]+\d+[a-z][0-9a-z]*(?!\w)", codes.is_mixed),
+    ("duration.minutes", r"(?<![\d.,:/$])(?P<minutes>\d+)m\b(?![/²³])", dates.is_minutes),
+    (
+        "duration.clock",
+        r"(?<![\d.,:/])(?P<hours>\d\d?):(?P<minutes>[0-5]\d):(?P<seconds>[0-5]\d)(?![\d:]|\s?[AaPp]\.?[Mm])",
+        dates.is_elapsed,
+    ),
+    (
+        "range.verse",
+        r"(?<![\w.,:])(?P<chapter>\d{1,3}):(?P<verse>[1-9]\d{0,2})(?:[-–](?P<last>\d{1,3}))?(?![\d:])",
+        names.is_verse,
+    ),
+    (
+        "time.clock",
+        rf"(?<![\d.,:/])(?P<hour>1[0-2]|0?[1-9])\.(?P<minutes>[0-5]\d){HALF}{ZONE}(?!\w)",
+    ),
+    (
+        "time.hour",
+        r"(?<![\d.,:/])(?P<hour>1[0-2]|0?[1-9]):00(?=\s?[-–—]\s?\d\d?(?::\d\d)?\s?[AaPp]\.?[Mm]\b)",
+    ),
+    (
+        "time.clock",
+        rf"(?<![\d.,:/])(?P<hour>[01]?\d"
+        rf"|2[0-4]):(?P<minutes>[0-5]\d)(?::(?P<seconds>[0-5]\d))?{HALF}?{ZONE}(?![\d:])",
+    ),
+    ("time.hour", rf"(?<![\d.,:/])(?P<hour>1[0-2]|0?[1-9]){HALF}{ZONE}(?!\w)"),
+    ("serial.network", r"(?<![\w.])(?P<digits>\d+(?:\.\d+){3,})(?!\d)(?::\d{2,5}\b)?"),
+    ("serial.version", r"(?<![\w.])(?P<version>\d+(?:\.\d+){2})(?!\d)"),
+    (
+        "serial.version",
+        r"(?<![\w.])(?P<version>\d+\.\d\d)(?!\d)",
+        behind(frozenset(["version", "python", "release", "ubuntu", "node", "chapter", "section"])),
+    ),
+    (
+        "measure.feet_and_inches",
+        r"(?P<feet>\d+)['′’] ?(?P<inches>\d+)(?: (?P<above>\d)/(?P<below>\d+))?(?:[\"″”]|'')?(?!\w)",
+    ),
+    ("measure.feet_and_inches", r"(?<![\w.,])(?P<feet>\d+)ft\s?(?P<inches>\d+)in(?!\w)"),
+    (
+        "measure.feet",
+        r"(?P<number>\d+)['′’](?!\w)",
+        lambda found, context: context.is_ahead(found.end(), contexts.SIZES),
+    ),
+    ("measure.inches", r"(?P<number>\d+(?:\.\d+)?)(?:″|\"(?!\w))", amounts.has_inches),
+    ("measure.degrees", r"(?<![\w.])(?P<number>\d+\.\d+)(?P<unit>[CF])\b"),
+    (
+        "formula.scientific",
+        r"(?<![\w.])(?P<number>\d+(?:\.\d+)?)[eE](?P<power>[+-]?\d+)(?!\w)",
+    ),
+    (
+        "fraction.score",
+        r"(?<![\w/.,$€£])(?P<above>\d{1,2}(?:\.\d)?)/(?P<below>5|10|100)(?![\w/]|[.,]\d)",
+        amounts.is_score,
+    ),
+    (
+        "measure.fraction",
+        r"(?<![\w/.,])(?:(?P<whole>\d{1,3})\s)?(?P<above>\d{1,3})/(?P<below>\d{1,4})[\s-]?"
+        r"(?P<unit>[A-Za-z]{1,4}|[\"″])(?![\w/])",
+        amounts.is_measured_fraction,
+    ),
+    (
+        "fraction.rare",
+        r"(?<![\w/.,])(?:(?P<whole>\d{1,3})\s)?(?P<above>\d{1,3})/(?P<below>\d{1,4})(?![\w/]|[.,]\d|\s?=)",
+        amounts.is_rare_fraction,
+    ),
+    (
+        "fraction.common",
+        r"(?<![\w/.,])(?P<whole>(?!))?(?P<above>\d{1,3})/(?P<below>\d{1,4})(?![\d/]|[.,]\d)",
+        amounts.is_proper_in_formula,
+    ),
+    (
+        "fraction.common",
+        r"(?<![\w/.,])(?:(?P<whole>\d{1,3})\s)?(?P<above>\d{1,3})/(?P<below>\d{1,4})(?:rds?|ths?|nds?)?(?![\d/=]|[.,]\d|\s?=)",
+    ),
+    (
+        "date.decade",
+        r"(?<![\w.'’$])(?P<digits>1[1-9]\d0|20\d0)['’]?s\b",
+    ),
+    ("date.decade", r"(?<![\w.'’$])(?P<digits>[1-9]0)['’]?s\b", dates.is_bare_decade),
+    ("date.decade", r"(?<![\w.'’$])(?P<digits>[2-9]0)s(?=-(?:themed|styled?|inspired|era|born|ish|esque)\b)"),
+    ("date.decade", r"(?<=\ds[-–])(?P<digits>[1-9]0)s\b"),
+    ("cardinal.plural", r"(?<![\w.'’$])(?P<digits>[1-9]0)['’]s\b"),
+    (
+        "money.comma",
+        rf"(?<![\w.,:/])(?P<whole>\d{{1,3}}),(?P<cents>\d\d)\s?(?P<sign>€|EUR\b){PER}",
+        amounts.is_money,
+    ),
+    (
+        "money.behind",
+        rf"(?<![\d.,:/]){NUMBER}(?:\s?{SCALE})?\s?(?P<sign>{SIGN}|{CODE}){PER}",
+        amounts.is_money,
+    ),
+    (
+        "measure.amount",
+        rf"(?<![\d.,:/]){NUMBER}(?:\s?(?P<scale>hundred|thousand|million|billion|trillion)\s)?"
+        rf"(?P<gap>[\s-]?){UNIT}{PER}(?:\.(?=\s(?:x|by|of)\b))?",
+        amounts.is_unit,
+    ),
+    ("date.era", rf"(?<![\w,.])(?P<digits>\d{{1,4}}|\d{{1,3}}(?:,\d{{3}})+)\s(?P<era>{contexts.ERAS})(?!\w)"),
+    ("range.halves", r"(?<![\w.,-])50-50(?![\w-])"),
+    (
+        "date.range",
+        r"(?<![\w,.$-])(?P<year>1[1-9]\d\d|20\d\d)\s?[-–—]\s?(?P<last>1[1-9]\d\d|20\d\d|\d\d)(?![\d/:-]"
+        r"|[.,]\d|\w)",
+        lambda found, context: not context.has_equals,
+    ),
+    ("date.year", rf"(?<![\w,.])(?!1000){YEAR}(?![\w%°]|-\d)", dates.is_year),
+    ("cardinal.letters", r"(?<![\w.])(?P<number>401)\(?(?P<letter>[kK])\b\)?"),
+    ("cardinal.scaled", rf"(?<![A-Za-z]){NUMBER}(?P<scale>[kKMBT])\b(?!-)", amounts.is_scale),
+    ("ordinal.number", r"(?P<number>\d{1,3}(?:,\d{3})+|\d+)(?:[Ss][Tt]|[Nn][Dd]|[Rr][Dd]|[Tt][Hh])\b"),
+    ("range.ratio", r"(?<![\w:])(?P<low>\d+):(?P<high>\d+)(?![\d:])"),
+    (
+        "serial.model",
+        r"(?<![\w.,$:-])(?P<digits>\d{3})-(?P<variant>\d{1,3})(?![\w-])",
+        behind(contexts.AIRCRAFT),
+    ),
+    (
+        "cardinal.parts",
+        r"(?<![\w.,$:-])(?P<digits>\d{3})(?![\d.,]\d|[\w%°/:'’-])",
+        behind(contexts.AIRCRAFT | contexts.NUMBERED),
+    ),
+    (
+        "cardinal.parts",
+        r"(?<![\w.,$:-])(?P<digits>\d{3,4})(?![\d.,]\d|[\w%°/:'’-])",
+        codes.is_flight,
+    ),
+    (
+        "cardinal.parts",
+        r"(?<![\w.,$:-])(?P<digits>[1-5]\d\d)(?![\d.,]\d|[\w%°/:'’-])",
+        codes.is_failure,
+    ),
+    ("cardinal.number", r"(?P<number>(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?)"),
+)

@@ -1,0 +1,71 @@
+"""Forms that begin with a letter; the first that fits, in this order, is taken."""
+
+from firstword.app.text.english import numerals, vocabulary
+from firstword.app.text.english.conditions import amounts, dates, names
+from firstword.app.text.english.rules.patterns import (
+    AMOUNT,
+    CODE,
+    DAY,
+    LAST_DAY,
+    MONTH,
+    PER,
+    PREFIXED,
+    SCALE,
+    STATE,
+    WEEKDAY,
+    YEAR,
+    compile_rules,
+)
+
+# ruff: noqa: RUF001  typographic dashes, quotes and signs are meant
+
+LETTERS = compile_rules(
+    (
+        "money.amount",
+        rf"\b(?P<sign>{PREFIXED})\s?(?P<number>{AMOUNT}|\.\d+)(?:(?P<gap>[\s-]?)(?:{SCALE}))?{PER}",
+        amounts.is_money,
+    ),
+    (
+        "money.amount",
+        rf"\b(?P<sign>{CODE})\s?(?P<number>{AMOUNT})(?:(?P<gap>[\s-]?)(?:{SCALE}))?(?![\w-]){PER}",
+        amounts.is_money,
+    ),
+    ("date.month_first", rf"\b{MONTH}\s+{DAY}{LAST_DAY}(?:,?\s+{YEAR})?", dates.is_month),
+    ("date.month_and_year", rf"\b{MONTH},?\s+{YEAR}", dates.is_month),
+    ("date.era_first", r"\b(?P<era>AD|A\.D\.)\s(?P<digits>\d{1,4})(?!\w)"),
+    ("serial.bank", r"\b(?P<letters>[A-Z]{2})(?P<digits>\d\d(?: [0-9]{4}){2,}(?: \d{1,4})?)(?!\w)"),
+    (
+        "address.state",
+        rf"\b(?P<state>{STATE})(?:\s(?P<zip>\d{{5}}(?:-\d{{4}})?))?(?![\w-])",
+        names.is_state,
+    ),
+    ("serial.version", r"\b(?P<v>[vV])(?P<version>\d+(?:\.\d+)+)(?!\d)"),
+    ("serial.groups_behind", r"\b(?P<letters>[A-Z]+)-(?P<year>19\d\d|20\d\d)-(?P<digits>\d+)(?![\d-])"),
+    ("roman.number", r"\b(?P<roman>[IVXLCDM]+)(?![\w-])", numerals.is_counted),
+    ("roman.number", r"\b(?P<roman>[ivxl]{2,6})(?![\w-])", numerals.is_counted),
+    ("roman.year", r"\b(?P<roman>M{1,2}[CDXLIV]{2,})(?![\w-])", numerals.is_year),
+    ("roman.range", r"\b(?P<roman>[IVXL]+)[-–](?P<last>[IVXL]+)(?![\w-])", numerals.is_counted),
+    ("range.names", rf"\b(?P<first>{WEEKDAY})\s?[-–]\s?(?P<last>{WEEKDAY})(?!\w)"),
+    ("range.names", rf"\b(?P<first>{vocabulary.MONTH})\s?[-–]\s?(?P<last>{vocabulary.MONTH})(?!\w)"),
+    ("range.letters", r"\b(?P<first>[A-Z])–(?P<last>[A-Z])\b|\b(?:A-Z|a-z)\b"),
+    (
+        "measure.unit",
+        r"(?<=[\d⁰¹²³⁴-⁹)] )(?P<unit>[A-Za-zµμ]+[²³]?)(?:/(?P<per>[A-Za-z]+[²³]?))?(?![\w/])",
+        amounts.is_behind_power,
+    ),
+    ("initialism.dotted", r"\b(?:[A-Z]\.){2,}(?=[-–'’][A-Za-z]|\s|$)"),
+    ("formula.function", r"\b(?P<name>[fgh])\((?P<of>[xyztn])\)(?!\w)"),
+    ("abbreviation.route", r"\bRte\b\.?(?=\s\d)"),
+    ("electronic.community", r"\b(?P<at>[ru])/(?=[a-z]\w{3,})"),
+    ("serial.war", r"\bWW(?P<number>[12])\b"),
+    ("serial.sharp", r"\b(?P<letter>[A-G])#(?!\w)"),
+    ("serial.road", r"\b(?P<letters>US|I|SR|CR)-(?P<digits>\d{1,3})\b"),
+    ("serial.road", r"\b(?P<letters>A)(?P<digits>3\d0)(?=neo\b|\b)"),
+    ("roman.century", r"\b(?P<roman>[IVXLCDM]+)\b", numerals.is_century),
+    ("roman.ordinal", r"\b(?P<roman>[IVX]{1,7})\b", numerals.is_reign),
+    (
+        "initialism.letters",
+        r"\b(?:US|IT|WHO|AD|BC|EST|PST|ETA|CET|AM|PM|OR|ID)(?![\w’'])",
+        names.is_initialism,
+    ),
+)

@@ -1,0 +1,69 @@
+"""What a rule is, and the patterns that several rules are made of."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from firstword.app.text.english import contexts, units, vocabulary
+from firstword.app.text.english.conditions.condition import Condition
+
+# ruff: noqa: RUF001  typographic dashes and signs are meant
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A form, how it is written, and where it is meant; None: everywhere.
+
+    needs: a character that whatever is so written has, which is looked for first, since that is quicker.
+    """
+
+    form: str
+    pattern: re.Pattern[str]
+    where: Condition | None = None
+    needs: str = ""
+
+
+_NEEDS = {
+    **{"date.stamp": "T", "measure.pressure": "/", "measure.fraction": "/", "fraction.rare": "/"},
+    **{"fraction.common": "/", "date.month_and_day": "/", "range.verse": ":", "range.ratio": ":"},
+    **{"duration.clock": ":", "measure.latitude": "°", "serial.network": ".", "serial.version": "."},
+    **{"money.comma": ",", "telephone.letters": "-", "serial.year": "-", "serial.model": "-"},
+    **{"range.halves": "-", "formula.times": "x", "electronic.handle": "@"},
+    **{"formula.root": "√", "cardinal.hash": "#", "formula.function": "(", "serial.sharp": "#"},
+}
+
+
+def compile_rules(*rows: tuple[str, str] | tuple[str, str, Condition]) -> tuple[Rule, ...]:
+    return tuple(
+        Rule(row[0], re.compile(row[1], re.ASCII), row[2] if len(row) == 3 else None, _NEEDS.get(row[0], ""))
+        for row in rows
+    )
+
+
+def alternatives(words: Iterable[str]) -> str:
+    return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+
+
+AMOUNT = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?!\d)"
+NUMBER = f"(?P<number>{AMOUNT})"
+SIGN = f"[{units.SIGNS}]"
+PREFIXED = alternatives(units.PREFIXED)
+CODE = r"(?:US\$|[A-Z]{3,4}\b|Rs\b\.?|RM\b|kr\b|zł(?!\w)|Kč(?!\w))"
+SCALE = rf"(?P<scale>{alternatives(vocabulary.SCALES)})(?![\w²³])"
+# Any letters: whether they are a unit is looked up, which takes less time than so many branches.
+UNIT = (
+    r"(?P<unit>N[·⋅]m|[lL]/100\s?km|(?:(?:sq|cu)\.?[ -]|fl\.? )?[A-Za-zµμ\u2126\u03a9]+[²³23]?"
+    r"|°\s?[CF]\b|[°º][CF]?|[℃℉%‰])(?![\w°²³])"
+)
+PER = r"(?:/(?P<per>[A-Za-zµμ]+[²³23]?(?:/[A-Za-z]+)?)(?![\w/]))?"
+NOUN = r"(?P<noun>-(?:dollar|euro|pound|yen|rupee))?"
+MONTH = rf"(?P<month>{vocabulary.MONTH})"
+DAY = r"(?P<day>[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th|ST|ND|RD|TH)?(?![\d:.%]\d|[\d:%]|,\d|\w|/)"
+LAST_DAY = r"(?:\s?[-–]\s?(?P<last>[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?(?![\d:.%/]|\w))?"
+YEAR = r"(?P<year>1[0-9]\d\d|20\d\d)(?![\d:]|,\d|\.\d)"
+HALF = r"(?:\s?(?P<half>[AaPp])(?:\.\s?[Mm]\.|\.?[Mm]\b\.?))"
+ZONE = rf"(?:\s(?P<zone>{contexts.ZONES})\b)?"
+WEEKDAY = rf"(?:{alternatives(vocabulary.WEEKDAYS)})(?:(?:s|nes|rs|ur)?day)?"
+STATE = "|".join(contexts.STATES)
+STREET = rf"(?P<street>(?:{alternatives(contexts.STREETS)})\b\.?|(?:{alternatives(contexts.STREET_WORDS)})\b)"
+COMPASS = r"(?:N\.?[EW]|S\.?[EW]|[NSEW])\b\.?"

@@ -1,0 +1,98 @@
+"""Forms that begin with a sign, a blank or inside a word; the first that fits, in this order, is taken."""
+
+from firstword.app.text.addresses import FILE
+from firstword.app.text.english import vocabulary
+from firstword.app.text.english.conditions import amounts, codes, dates
+from firstword.app.text.english.rules.patterns import AMOUNT, NOUN, PER, SCALE, SIGN, compile_rules
+
+# ruff: noqa: RUF001  typographic dashes, quotes and signs are meant
+
+CURRENCIES = compile_rules(
+    (
+        "money.range",
+        rf"(?P<sign>{SIGN})\s?(?P<low>{AMOUNT})(?:\s?(?P<low_scale>[kKMB])\b)?\s?[-–]\s?{SIGN}?(?P<number>{AMOUNT})"
+        rf"(?:[\s-]?{SCALE})?{PER}",
+        amounts.is_money,
+    ),
+    ("money.decade", rf"(?P<sign>{SIGN})(?P<number>[1-9]0)s\b"),
+    (
+        "money.amount",
+        rf"(?P<sign>{SIGN})\s?(?P<number>{AMOUNT}|\.\d+)(?P<gap>[\s-]?)(?:{SCALE}){NOUN}{PER}",
+        amounts.is_money,
+    ),
+    ("money.amount", rf"(?P<sign>{SIGN})\s?(?P<number>{AMOUNT}|\.\d+){NOUN}{PER}", amounts.is_money),
+)
+OTHERS = compile_rules(
+    (
+        "telephone.number",
+        r"(?<![\w.,$€£])(?:\+\d[\d .()-]{6,20}\d|\(\d{3}\) ?\d{3}[ .-]\d{4}"
+        r"|\(0\d{0,4}\)(?: |(?<=\(0\))\d{2,4} )\d{3,4} \d{3,4})(?:\sx(?P<extension>\d{1,5}))?"
+        r"(?!\w|[.,]\d|-\d)",
+    ),
+    ("roman.sign", r"(?P<roman>[Ⅰ-ⅿ]+)"),
+    ("cardinal.sign", r"(?P<number>[①-⑳❶-❿])"),
+    ("formula.power", r"(?<=[\w)])\^\(?(?P<power>[-−]?\w{1,9})\)?"),
+    ("formula.charge", r"(?:(?<=[A-Za-z)])|(?<=[A-Za-z]\d))(?P<raised>[²³⁴]?)(?P<sign>[⁺⁻])(?![\w⁰¹²³⁴-⁹])"),
+    ("formula.power", r"(?<=[\w)])(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+)"),
+    (
+        "formula.by",
+        r"(?:(?<=\d [cm]m)|(?<=\d[cm]m)|(?<=\dm)|(?<=\d m)|(?<=\d (?:in|ft))|(?<=\d(?:in|ft)))"
+        r"\s?(?P<sign>×)\s?(?=\d[\d.]*\s?(?:[cm]?m|in|ft)\b)",
+    ),
+    ("formula.sign", r"(?<=[\w)])\s?(?P<sign>=|\+|÷|×)\s?(?=[\w(√-])"),
+    ("formula.minus", r"(?<=[a-z])\s?[-−–]\s?(?=[\d(])", amounts.is_formula),
+    ("formula.minus", r"(?<=[\d)²³])\s?[-−–]\s?(?=[\d(])", amounts.is_formula),
+    ("formula.sign", r"(?<=[\d)])\s?(?P<sign>\*)\s?(?=[\d(])"),
+    ("formula.sign", r"(?<=[\d)])(?P<sign>/)(?=[\d(])", amounts.is_formula),
+    ("formula.sign", r"(?<=[\d)])\s(?P<sign>/)\s(?=[\d(])"),
+    ("formula.times", r"(?<=\d)\sx\s(?=\d)", amounts.is_formula),
+    ("formula.by", r"(?<=[\w\"'.])\s(?P<sign>x)\s(?=\d)"),
+    ("formula.compare", r"(?P<sign>[<>≤≥≠≈])\s?(?=[\d.])"),
+    (
+        "range.to",
+        r"(?:(?<=[\d%°])|(?<=[\w])(?<=\d[a-zA-Z])|(?<=[\d\s][apAP][mM])|(?<=\d[snrt][tdh])"
+        r"|(?<=[ap]\.m\.))\s?[-–—]\s?(?=[$€£¥₹]?\d)",
+    ),
+    ("range.to", rf"(?<=\w)\s?[-–]\s?(?={vocabulary.MONTH}\s\d)", dates.is_from_month),
+    ("range.to", r"(?<=\d)\s?[~～]\s?(?=\d)"),
+    ("range.to", r"(?<=\d[€£$%])\s?[-–—]\s?(?=\d)"),
+    ("cardinal.minus", r"(?<![\w)])[-−](?=[\d$€£¥₹])"),
+    ("cardinal.comma", r"(?<=\d)\s[-–—]+|(?<=[A-Za-z])\s(?:--|—)(?=\s|$)"),
+    ("cardinal.hash", r"#\s?(?=\d)|#(?=[A-Z]{1,2}-?\d{3}|[A-Z]{1,4}-\d)"),
+    ("cardinal.about", r"(?<!\w)[~≈](?=\d)"),
+    ("date.decade", r"['’](?P<digits>[1-9]0)s\b"),
+    ("date.short_year", r"(?<!\w)['’](?P<digits>\d\d)(?!\w)"),
+    ("cardinal.number", r"(?P<number>\.\d+)"),
+    ("electronic.path", r"(?<![\w/.:<)])(?:~(?=/))?(?:/[A-Za-z](?:[\w.-]*\w)?)+/?", codes.is_path),
+    (
+        "electronic.dot",
+        r"(?<![\w.])\.(?=(?:env|git(?:ignore|hub)|bashrc|zshrc|vimrc|dockerignore|NET"
+        rf"|(?!(?:go|swift|bat|lock|conf)\b(?! files?\b)){FILE})\b)",
+    ),
+    ("electronic.handle", r"(?<!\w)@(?P<host>[A-Za-z_](?:[\w.]*\w)?)(?![\w\u00c0-\uffff])"),
+    ("formula.root", r"√\s?(?=[\d(])"),
+)
+AFTER_DIGIT = compile_rules(
+    ("formula.times", r"(?<=\d)x(?=\d)", amounts.is_formula),
+    ("formula.by", r"(?<=\d)x(?=\d)"),
+    ("formula.multiple", r"(?<=\d)x\b", lambda found, context: not context.has_equals),
+    ("cardinal.per", r"(?<=[A-Z]\$)/(?P<per>[a-z]{3,})(?![\w/])"),
+    ("cardinal.per", r"(?<=[a-z])/(?P<per>[A-Za-zµμ]+[²³23]?)(?![\w/])", amounts.is_per),
+)
+CODES = compile_rules(
+    # A letter code and its number: "A4", "COVID-19", "BA2490", "c325b".
+    (
+        "serial.inner",
+        r"(?:(?<=[a-z])|(?<=[A-Z])(?<![RG]TX)(?<!RX)(?=\d{4}|\d{3}[A-Z]))(?<!\dx)(?P<digits>\d{3,})"
+        r"(?=(?!s\b|[KMGT]i?B\b)[A-Za-z])",
+    ),
+    ("serial.inner", r"(?<=[A-Z])(?P<digits>\d{3,})(?!\w)", codes.is_plate),
+    (
+        "range.to",
+        r"(?:(?<=\d [VAWCFK])|(?<=\d[VAWCFK]))\s?[-–—]\s?(?=\d+\s?[VAWCFK]\b)",
+    ),
+    ("serial.craft", r"(?<![A-Za-z][A-Za-z])(?<=[A-Z])-?(?P<digits>[1-9]\d\d)(?![.,]?\d|[\w-])"),
+    ("serial.plural", r"(?<=[A-Z])-(?P<digits>\d{2,3})s\b"),
+    ("serial.code", r"(?<=[A-Za-z])(?P<digits>\d+)(?![.,]?\d)"),
+    ("serial.code", r"(?<=[A-Z])-(?P<digits>\d+)(?![.,]?\d|s\b)"),
+)

@@ -1,0 +1,64 @@
+"""Say the formulas of English."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from firstword.app.text.english import contexts, vocabulary
+from firstword.app.text.english.context import Fields, value_of
+from firstword.app.text.english.numbers import cardinal, number
+from firstword.app.text.english.verbalizer.form import fixed
+
+# ruff: noqa: RUF001  signs are meant
+
+_RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻−", "0123456789--")
+
+
+def _power(fields: Fields, text: str) -> str:
+    power = (fields.get("power") or fields.get("raised") or "").translate(_RAISED)
+    if power in ("2", "3"):
+        return " squared" if power == "2" else " cubed"
+    minus = "minus " if power.startswith("-") else ""
+    bare = power.lstrip("-")
+    return f" to the power of {minus}{cardinal(bare) if bare.isdecimal() else bare}"
+
+
+def _charge(fields: Fields, text: str) -> str:
+    sign = "plus" if fields["sign"] == "⁺" else "minus"
+    raised = value_of(fields, "raised").translate(_RAISED)
+    return f" {cardinal(raised)} {sign}" if raised else f" {sign}"
+
+
+def _scientific(fields: Fields, text: str) -> str:
+    power = _power({"power": value_of(fields, "power").lstrip("+")}, "").replace(
+        " squared", " to the power of two"
+    )
+    return (
+        f"{number(value_of(fields, 'number'))} times ten{power.replace(' cubed', ' to the power of three')}"
+    )
+
+
+def _operator(fields: Fields, text: str) -> str:
+    return f" {vocabulary.OPERATORS.get(value_of(fields, 'sign')) or 'about'} "
+
+
+def _compared(fields: Fields, previous: str, is_counted: bool) -> str:
+    """ "x <3", and "if x is <3", which has its verb."""
+    spoken = _operator(fields, "")
+    return spoken.replace(" is ", " ") if previous.lower() in contexts.COMPARED_BEHIND else spoken
+
+
+FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
+    "formula.function": lambda fields, text: f"{fields['name']} of {fields['of']}",
+    "formula.charge": _charge,
+    "formula.power": _power,
+    "formula.scientific": _scientific,
+    "formula.sign": _operator,
+    "formula.times": fixed(" times "),
+    "formula.by": fixed(" by "),
+    "formula.multiple": fixed(" times"),
+    "formula.minus": fixed(" minus "),
+    "formula.root": fixed("the square root of "),
+}
+WITH_NEIGHBORS: Final[Mapping[str, Callable[[Fields, str, bool], str]]] = {
+    "formula.compare": _compared,
+}

