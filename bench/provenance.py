@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
 
 import av
@@ -378,6 +379,7 @@ def judges() -> dict[str, Callable[[Samples], float]]:
 
         found |= {"P.808": partial(by, "p808_mos"), "OVRL": partial(by, "ovrl_mos")}
     with suppress(ImportError):
+        sys.modules.setdefault("torchaudio", ModuleType("torchaudio"))  # its command alone reads files by it
         import distillmos
         import torch
 

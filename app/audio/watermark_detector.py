@@ -29,7 +29,7 @@ from firstword.app.audio.watermark import (
 )
 
 FALSE_ALARMS: Final = 1e-6  # of a whole recording, all that is searched in it together
-TAIL: Final = 0.5  # that scores of unmarked speech lie above what a normal distribution says, as measured
+TAIL: Final = 0.75  # that scores of unmarked speech lie above what a normal distribution says, as measured
 MAX_SPEED_CHANGE: Final = 0.04
 
 _WINDOW_S, _STEP_S, _WHOLE_S = 10, 5, 20  # of a recording that is longer than the last
