@@ -25,12 +25,14 @@ def text_frontend(
     Raises InvalidOptions for a file of pronunciations that cannot be used, CheckpointError.
     """
     traits = checkpoint.traits
+    mandarin = tokenizer.mandarin if isinstance(tokenizer, PronouncingTokenizer) else None
     marks = SpeechMarks(
         tokenizer.encode_text,
         tokenizer.encode,
         tokenizer.speech_marks if traits.takes_speech_marks or traits.reads_sounds else (),
         SPEECH_MARKS,
         PHONEME_MARKS,
+        () if mandarin is None else mandarin.marks,
     )
     try:
         lexicon_file = None if lexicon is None else LexiconFile(lexicon, marks)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from firstword.app.errors import InvalidRequest
-from firstword.app.text.phrases import MARK, SILENT_MARKS, SOUND_MARKS
+from firstword.app.text.phrases import MARK, SILENT_MARKS, SOUND_MARKS, UNSPACED_MARKS
 from firstword.app.text.sounds import find_sound, may_begin_sound
 
 MAX_PAUSE_S = 10.0
@@ -23,6 +23,7 @@ MAX_LEXICON_ENTRIES = 10_000
 _CONTROLS = ("[pause:", "[voice:", "[rate:")
 _CANDIDATE = re.compile(rf"[\[<(*{MARK}]")
 _PRIVATE = re.compile(f"[{MARK}]")
+_UNSPACED = re.compile(rf"(?:(?<![^\S\n])[^\S\n]+)?([{UNSPACED_MARKS}-\U00107fff])[^\S\n]*")
 _MARK = re.compile(
     rf"\[(?P<name>voice):(?P<voice>[^\[\]\n]{{0,{MAX_NAME_CHARS}}})\]"
     rf"|\[(?P<kind>pause|rate):(?P<value>[^\[\]\n]{{0,{MAX_VALUE_CHARS}}})\]"
@@ -121,17 +122,22 @@ class SpeechMarks:
         taken: Iterable[str],
         known: Iterable[str],
         phonemes: Collection[str],
+        unspaced: Iterable[str] = (),
     ) -> None:
         """encode_text: reads special tokens as text; encode_mark: one mark. taken: by this checkpoint.
 
         known: by any checkpoint of the architecture. phonemes: those of them that are sounds of speech.
+        unspaced: those of `taken` beside which blanks are left out.
         """
         self._encode_text = encode_text
         self._characters: dict[str, str] = {}
         self._ids: dict[str, list[int]] = {}
+        joined = frozenset(unspaced)
         self._texts: dict[int, str] = {}  # of marks without a token of their own
         for index, mark in enumerate(dict.fromkeys(taken)):
-            first = SOUND_MARKS if mark.startswith("[") else SILENT_MARKS
+            first = (
+                UNSPACED_MARKS if mark in joined else SOUND_MARKS if mark.startswith("[") else SILENT_MARKS
+            )
             character = chr(ord(first) + index)
             self._characters[unicodedata.normalize("NFC", mark)] = character
             ids = list(encode_mark(mark))
@@ -164,7 +170,7 @@ class SpeechMarks:
 
     def encode(self, text: str) -> list[int]:
         """Return text tokens; a mark's character gives the mark's, everything else is text."""
-        text = text.translate(self._texts)
+        text = _UNSPACED.sub(r"\1", text).translate(self._texts)
         ids: list[int] = []
         start = 0
         for found in _PRIVATE.finditer(text):

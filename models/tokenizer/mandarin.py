@@ -8,20 +8,20 @@ voice's part. Nothing stands between the marks of two characters, nor between th
 import re
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
-from firstword.models.tokenizer.heteronyms import with_sounds
 from firstword.models.tokenizer.interface import TokenizerError, read_sorted_lines
 from firstword.models.tokenizer.qwen2 import PINYIN_TOKENS
 
 MANDARIN_FILE: Final = "mandarin.gz"
 HAN: Final = "\u3007\u3400-\u9fff"  # what the file may hold
 
-_RUN = re.compile(rf"([^\S\n]*)([{HAN}]+)([^\S\n]*)")
+_RUN = re.compile(f"[{HAN}]+")
+_RUN_WITH_BLANKS = re.compile(rf"(?:(?<![^\S\n])[^\S\n]+)?([{HAN}]+)[^\S\n]*")
 _IS_HAN = re.compile(f"[{HAN}]")
 _FILE = re.compile(rf"(?:[{HAN}]+\t[a-z1-5 ]*\n|[{HAN}]\t[{HAN}]\n)*")
 _PINYIN = re.compile(r"[a-z]+[1-5]?")
@@ -94,60 +94,52 @@ class Mandarin:
         self._character = lru_cache(maxsize=20_000)(self._read_character)
 
     def find(self, text: str, before: str = "") -> Iterator[tuple[int, int, tuple[str, ...]]]:
-        """Where a character begins and ends that is not read as by itself, blanks beside it included, and
-        its marks.
+        """Where a character begins and ends that is not read as by itself, and its marks.
 
         before: not looked at; the text begins where `num_open` has let it.
         """
         for run in _RUN.finditer(text):
-            last = len(run[2]) - 1
-            for index, (character, syllable) in enumerate(self._read(run[2])):
+            for index, (character, syllable) in enumerate(self._read(run[0]), run.start()):
                 if syllable is not None and syllable != self._character(character)[1]:
-                    start = run.start(2) + index if index else run.start()
-                    end = run.start(2) + index + 1 if index < last else run.end()
-                    yield start, end, pinyin_marks(syllable)
+                    yield index, index + 1, pinyin_marks(syllable)
 
     def num_open(self, text: str) -> int:
         """How many characters at the end of a text may be read otherwise once more comes."""
-        stripped = text.rstrip()
-        last = list(takewhile(_IS_HAN.match, reversed(stripped)))
+        last = list(takewhile(_IS_HAN.match, reversed(text)))
         run = "".join(self._character(one)[0] for one in reversed(last))
-        before = stripped[: len(stripped) - len(run)]
         start = 0
         while start < len(run):
-            length, syllables = self._longest(run, start)
-            ends = length == len(run) - start
-            may_go_on = len(run) - start < self._max_length and self._goes_on(run[start:])
-            if (ends and syllables[-1]) or (may_go_on and stripped == text):
-                # blanks go with what is read otherwise beside them
-                return len(text) - (len(before) + start if start else len(before.rstrip()))
-            start += length
-        return len(text) - len(stripped)
+            if len(run) - start < self._max_length and self._goes_on(run[start:]):
+                return len(run) - start
+            start += self._longest(run, start)[0]
+        return 0
 
     def syllables(self, text: str) -> list[str]:
         """The syllables of the characters, what stands between them as it is; for whoever teaches a voice."""
         pieces: list[str] = []
         end = 0
-        for run in _RUN.finditer(text):
+        for run in _RUN_WITH_BLANKS.finditer(text):
             pieces += [text[end : run.start()]] if end < run.start() else []
-            pieces += [syllable or character for character, syllable in self._read(run[2])]
+            pieces += [syllable or character for character, syllable in self._read(run[1])]
             end = run.end()
         return pieces + ([text[end:]] if end < len(text) else [])
 
     def write(self, text: str) -> str:
         """Replace Chinese characters by their marks, as the phrases around them say."""
-        return self.write_characters(with_sounds(text, self.find(text)))
+        return self._write(text, self._read)
 
     def write_characters(self, text: str) -> str:
         """Replace each by the marks that it has by itself; Chinese punctuation becomes Latin."""
+        return self._write(text, lambda run: ((one, self._character(one)[1]) for one in run))
 
+    @staticmethod
+    def _write(text: str, read: Callable[[str], Iterator[tuple[str, str | None]]]) -> str:
         def written(run: re.Match[str]) -> str:
-            read = ((one, self._character(one)[1]) for one in run[2])
             return "".join(
-                one if syllable is None else "".join(pinyin_marks(syllable)) for one, syllable in read
+                one if syllable is None else "".join(pinyin_marks(syllable)) for one, syllable in read(run[1])
             )
 
-        return _RUN.sub(written, text).translate(_PUNCTUATION)
+        return _RUN_WITH_BLANKS.sub(written, text).translate(_PUNCTUATION)
 
     def _read(self, run: str) -> Iterator[tuple[str, str | None]]:
         """run: of Chinese characters. Each with its syllable, None where it is not known."""

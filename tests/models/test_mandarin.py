@@ -148,6 +148,23 @@ def test_only_what_may_go_on_is_held(mandarin: Mandarin, tokenizer: PronouncingT
     assert marks.shown(spans(given[2])[1]) == "银[h][áng]，"
 
 
+@pytest.mark.parametrize("text", ["Hello there. ", "Hello.\n", "He said ", "银行 ", "我们在银行。 "])
+def test_no_blank_is_held(mandarin: Mandarin, text: str) -> None:
+    assert mandarin.num_open(text) == 0
+
+
+def test_an_english_sentence_leaves_at_its_blank(tokenizer: PronouncingTokenizer) -> None:
+    feed = frontend(tokenizer).open("segments", None, Reading(), [], Work(DEFAULT_LIMITS))
+    sentence = "Hello there, this is a long enough sentence to be said by itself. "
+    assert any(isinstance(item, Segment) for item in feed.read(sentence, False))
+
+
+def test_blanks_are_read_once(mandarin: Mandarin) -> None:
+    text = " " * 100_000
+    assert mandarin.write(text) == mandarin.write_characters(text) == text  # squared, it takes minutes
+    assert mandarin.write(f"Tom{text}好{text}好{text}Tom") == "Tom[h][ǎo][h][ǎo]Tom"
+
+
 def test_cuts_change_nothing(mandarin: Mandarin, tokenizer: PronouncingTokenizer) -> None:
     marks = speech_marks(tokenizer)
     for text in (MIXED, "".join(evaluation_sentences()[100:120])):
@@ -159,22 +176,30 @@ def test_cuts_change_nothing(mandarin: Mandarin, tokenizer: PronouncingTokenizer
 
 
 def speech_marks(tokenizer: PronouncingTokenizer) -> SpeechMarks:
+    assert tokenizer.mandarin is not None
     return SpeechMarks(
-        tokenizer.encode_text, tokenizer.encode, tokenizer.speech_marks, SPEECH_MARKS, PHONEME_MARKS
+        tokenizer.encode_text,
+        tokenizer.encode,
+        tokenizer.speech_marks,
+        SPEECH_MARKS,
+        PHONEME_MARKS,
+        tokenizer.mandarin.marks,
     )
 
 
-def ids(tokenizer: PronouncingTokenizer, pieces: list[str], mode: Mode) -> list[int]:
+def frontend(tokenizer: PronouncingTokenizer) -> TextFrontend:
     assert tokenizer.mandarin is not None
-    marks = speech_marks(tokenizer)
-    frontend = TextFrontend(
+    return TextFrontend(
         Normalizer(("en", "zh")),
-        marks,
+        speech_marks(tokenizer),
         SegmentLimits(400, 300, 20),
         300,
         heteronyms={"": [tokenizer.mandarin]},
     )
-    feed = frontend.open(mode, "zh", Reading(), [], Work(DEFAULT_LIMITS))
+
+
+def ids(tokenizer: PronouncingTokenizer, pieces: list[str], mode: Mode) -> list[int]:
+    feed = frontend(tokenizer).open(mode, "zh", Reading(), [], Work(DEFAULT_LIMITS))
     items = [item for piece in pieces for item in feed.read(piece, False)] + feed.read("", True)
     return [id for item in items if isinstance(item, Segment) for id in item.text_ids]
 
