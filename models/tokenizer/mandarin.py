@@ -23,8 +23,7 @@ HAN: Final = "\u3007\u3400-\u9fff"  # what the file may hold
 _RUN = re.compile(f"[{HAN}]+")
 _RUN_WITH_BLANKS = re.compile(rf"(?:(?<![^\S\n])[^\S\n]+)?([{HAN}]+)[^\S\n]*")
 _IS_HAN = re.compile(f"[{HAN}]")
-_FILE = re.compile(rf"(?:[{HAN}]+\t[a-z1-5 ]*\n|[{HAN}]\t[{HAN}]\n)*")
-_PINYIN = re.compile(r"[a-z]+[1-5]?")
+_LINE = re.compile(rf"[{HAN}]\t(?:[{HAN}]|[a-z]+[1-5]?)|[{HAN}]{{2,}}\t(?:[a-z]+[1-5]?| )*")
 _SYLLABLE = re.compile(r"(?P<initial>[zcs]h?|[bpmfdtnlgkhjqxryw])?(?P<final>[aeiouv][a-z]*)(?P<tone>[1-5])?")
 _TONED = re.compile(r"[ae]|o(?=u)|[iouv](?![aeiou])")
 _TONES = {"1": "\u0304", "2": "\u0301", "3": "\u030c", "4": "\u0300"}
@@ -76,21 +75,32 @@ class Mandarin:
     def __init__(self, path: Path) -> None:
         """Raises TokenizerError."""
         self._lines = read_sorted_lines(path)
-        content = "\n".join([*self._lines, ""])
-        if _FILE.fullmatch(content) is None:
-            raise TokenizerError(f"{path}: expected a phrase, a tab and its syllables a line")
-        try:
-            marks = {mark for one in set(_PINYIN.findall(content)) for mark in pinyin_marks(one)}
-        except ValueError as error:
-            raise TokenizerError(f"{path}: {error}") from error
+        syllables: set[str] = set()
+        previous = ""
         for line in self._lines:
             phrase, _, read = line.partition("\t")
-            if read and not _IS_HAN.match(read) and read.count(" ") != len(phrase) - 1:
+            if _LINE.fullmatch(line) is None:
+                raise TokenizerError(f"{path}: expected a phrase, a tab and its syllables, got {line!a:.40}")
+            if phrase == previous:
+                raise TokenizerError(f"{path}: {phrase!a:.40} stands there twice")
+            previous = phrase
+            if _IS_HAN.match(read):
+                if _IS_HAN.match(self._read_of(read) or read):
+                    raise TokenizerError(f"{path}: the simplified form of {phrase!a} has no syllable")
+                continue
+            if read and read.count(" ") != len(phrase) - 1:
                 raise TokenizerError(
                     f"{path}: {phrase!a:.40} has another number of syllables than characters"
                 )
-        self.marks = tuple(sorted(marks))
-        self._max_length = max((line.index("\t") for line in self._lines), default=0)
+            syllables.update(read.split(" "))
+        syllables.discard("")
+        if not syllables:
+            raise TokenizerError(f"{path}: is empty, expected a phrase, a tab and its syllables a line")
+        try:
+            self.marks = tuple(sorted({mark for one in syllables for mark in pinyin_marks(one)}))
+        except ValueError as error:
+            raise TokenizerError(f"{path}: {error}") from error
+        self._max_length = max(line.index("\t") for line in self._lines)
         self._character = lru_cache(maxsize=20_000)(self._read_character)
 
     def find(self, text: str, before: str = "") -> Iterator[tuple[int, int, tuple[str, ...]]]:
@@ -170,8 +180,12 @@ class Mandarin:
 
     def _read_character(self, character: str) -> tuple[str, str | None]:
         """The simplified one, and its syllable."""
+        read = self._read_of(character)
+        return (read, self._read_of(read)) if read and _IS_HAN.match(read) else (character, read)
+
+    def _read_of(self, character: str) -> str | None:
+        """What stands behind it in the file."""
         index = bisect_left(self._lines, f"{character}\t")
         if index == len(self._lines) or not self._lines[index].startswith(f"{character}\t"):
-            return character, None
-        read = self._lines[index][2:]
-        return (read, self._read_character(read)[1]) if _IS_HAN.match(read) else (character, read)
+            return None
+        return self._lines[index][2:]

@@ -260,6 +260,15 @@ def test_a_tokenizer_without_the_marks_is_named(mandarin: Mandarin) -> None:
         ("好\tblub3\n", "'blub3' is no syllable"),
         ("好\thao3\n你好\tni3\n", "in the order of their characters"),
         ("你好\tni3\n", "another number of syllables"),
+        ("", "is empty"),
+        ("好\t\n", "a phrase, a tab and its syllables"),
+        ("好\t1\n", "a phrase, a tab and its syllables"),
+        ("你\tni35\n", "a phrase, a tab and its syllables"),
+        ("你好\tni3hao3 \n", "is no syllable"),
+        ("你好\t\n", "is empty"),
+        ("好\t好\n", "has no syllable"),
+        ("你\t好\n", "has no syllable"),
+        ("好\thao3\n好\thao4\n", "twice"),
     ],
 )
 def test_broken_files_are_named(tmp_path: Path, content: str, message: str) -> None:
