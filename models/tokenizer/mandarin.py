@@ -1,8 +1,9 @@
 """Chinese characters read as sounds: pinyin marks, an initial and a final with its tone, `[n][ǐ][h][ǎo]`.
 
 By longest match from the left over a file of phrases, and one by one where no phrase is. Traditional
-characters are read as simplified ones. Tones are those of the dictionary: how they change each other is the
-voice's part. Nothing stands between the marks of two characters, nor between them and an English word.
+characters are read as simplified ones. Tones are those of the dictionary, 一 always yi1 and 不 bu4 unless
+light: how they change each other is the voice's part. Behind a digit a measure word is read as behind 七.
+Nothing stands between the marks of two characters, nor between them and an English word.
 """
 
 import re
@@ -10,7 +11,7 @@ import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Final
 
@@ -20,8 +21,9 @@ from firstword.models.tokenizer.qwen2 import PINYIN_TOKENS
 MANDARIN_FILE: Final = "mandarin.gz"
 HAN: Final = "\u3007\u3400-\u9fff"  # what the file may hold
 
-_RUN = re.compile(f"[{HAN}]+")
-_RUN_WITH_BLANKS = re.compile(rf"(?:(?<![^\S\n])[^\S\n]+)?([{HAN}]+)[^\S\n]*")
+_NUMERAL = "七"  # looked up for digits: few phrases that begin so are more than a number and what it counts
+_RUN = re.compile(f"(?P<run>[{HAN}]+)")
+_RUN_WITH_BLANKS = re.compile(rf"(?:(?<![^\S\n])[^\S\n]+)?(?P<run>[{HAN}]+)[^\S\n]*")
 _IS_HAN = re.compile(f"[{HAN}]")
 _LINE = re.compile(rf"[{HAN}]\t(?:[{HAN}]|[a-z]+[1-5]?)|[{HAN}]{{2,}}\t(?:[a-z]+[1-5]?| )*")
 _SYLLABLE = re.compile(r"(?P<initial>[zcs]h?|[bpmfdtnlgkhjqxryw])?(?P<final>[aeiouv][a-z]*)(?P<tone>[1-5])?")
@@ -61,6 +63,10 @@ def _with_tone(final: str, tone: str) -> str:
     if not final.startswith("ve"):  # `[vè]` is the only mark with this letter
         final = final.replace("v", "ü")
     return unicodedata.normalize("NFC", final)
+
+
+def _is_behind_digit(text: str, place: int) -> bool:
+    return place > 0 and text[place - 1].isdecimal()
 
 
 class Mandarin:
@@ -109,7 +115,7 @@ class Mandarin:
         before: not looked at; the text begins where `num_open` has let it.
         """
         for run in _RUN.finditer(text):
-            for index, (character, syllable) in enumerate(self._read(run[0]), run.start()):
+            for index, (character, syllable) in enumerate(self._read(run), run.start()):
                 if syllable is not None and syllable != self._character(character)[1]:
                     yield index, index + 1, pinyin_marks(syllable)
 
@@ -117,6 +123,10 @@ class Mandarin:
         """How many characters at the end of a text may be read otherwise once more comes."""
         last = list(takewhile(_IS_HAN.match, reversed(text)))
         run = "".join(self._character(one)[0] for one in reversed(last))
+        if text[
+            max(len(text) - len(run) - 1, 0) : len(text) - len(run)
+        ].isdecimal():  # what it counts is looked up with it
+            run = _NUMERAL + run
         start = 0
         while start < len(run):
             if len(run) - start < self._max_length and self._goes_on(run[start:]):
@@ -130,7 +140,7 @@ class Mandarin:
         end = 0
         for run in _RUN_WITH_BLANKS.finditer(text):
             pieces += [text[end : run.start()]] if end < run.start() else []
-            pieces += [syllable or character for character, syllable in self._read(run[1])]
+            pieces += [syllable or character for character, syllable in self._read(run)]
             end = run.end()
         return pieces + ([text[end:]] if end < len(text) else [])
 
@@ -140,19 +150,25 @@ class Mandarin:
 
     def write_characters(self, text: str) -> str:
         """Replace each by the marks that it has by itself; Chinese punctuation becomes Latin."""
-        return self._write(text, lambda run: ((one, self._character(one)[1]) for one in run))
+        return self._write(text, lambda run: ((one, self._character(one)[1]) for one in run["run"]))
 
     @staticmethod
-    def _write(text: str, read: Callable[[str], Iterator[tuple[str, str | None]]]) -> str:
+    def _write(text: str, read: Callable[[re.Match[str]], Iterator[tuple[str, str | None]]]) -> str:
         def written(run: re.Match[str]) -> str:
             return "".join(
-                one if syllable is None else "".join(pinyin_marks(syllable)) for one, syllable in read(run[1])
+                one if syllable is None else "".join(pinyin_marks(syllable)) for one, syllable in read(run)
             )
 
         return _RUN_WITH_BLANKS.sub(written, text).translate(_PUNCTUATION)
 
-    def _read(self, run: str) -> Iterator[tuple[str, str | None]]:
-        """run: of Chinese characters. Each with its syllable, None where it is not known."""
+    def _read(self, found: re.Match[str]) -> Iterator[tuple[str, str | None]]:
+        """found: a run of characters in a text. Each with its syllable, None where it is not known."""
+        run = found["run"]
+        if not _is_behind_digit(found.string, found.start("run")):
+            return self._read_run(run)
+        return islice(self._read_run(_NUMERAL + run), 1, None)
+
+    def _read_run(self, run: str) -> Iterator[tuple[str, str | None]]:
         simplified = "".join(self._character(one)[0] for one in run)
         start = 0
         while start < len(run):

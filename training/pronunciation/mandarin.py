@@ -5,6 +5,7 @@ Apache-2.0) brings them.
 
 import gzip
 import re
+import unicodedata
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,6 +25,12 @@ _DEFAULTS = {  # more often than pypinyin's, and of traditional ones that are si
     **{"长": "chang2", "得": "de", "嗯": "en4"},
     **{"乾": "gan1", "著": "zhe", "瞭": "liao3"},
 }
+_TONED_ALIKE = {"一": "yi1", "不": "bu4"}
+_TONE_MARKS = "\u0304\u0301\u030c\u0300"
+_CHILDREN = (  # in which 儿 is a child, or a syllable of its own for another reason
+    *("女儿", "男儿", "婴儿", "幼儿", "少儿", "小儿", "孤儿", "孙儿", "侄儿", "妻儿", "胎儿", "健儿", "乞儿"),
+    *("低能儿", "早产儿", "混血儿", "弄潮儿", "宁馨儿", "伯道无儿", "倒绷孩儿", "虎不食儿", "燕儿"),
+)
 _SLOTS = {
     "{n}": tuple("一两二三四五六七八九十几这那哪每百半整"),
     "{p}": (*"我你他她您咱谁", "我们", "你们", "他们", "她们", "咱们", "大家"),
@@ -40,19 +47,22 @@ def write_phrases(path: Path, corrects: bool = True) -> None:
     simplified = traditional_characters()
     if corrects:
         characters |= _DEFAULTS
+        phrases = _with_dictionary_tones(phrases)
+        phrases |= _endings(phrases)
         phrases |= _corrections(characters, phrases)
         phrases |= _adverbs(phrases) | _with_traditional_zhe(phrases)
+        phrases = _with_own_tones(characters, phrases)
     else:
         simplified = {one: other for one, other in simplified.items() if one not in _DEFAULTS}
+    lines = {one: simplified.get(one, read) for one, read in characters.items() if _CHARACTER.match(one)}
     table = str.maketrans(simplified)
-    lines = {
-        f"{one}\t{simplified.get(one, read)}" for one, read in characters.items() if _CHARACTER.match(one)
-    }
-    for phrase, syllables in phrases.items():
+    # simplified phrases last: they count where a traditional one is written alike
+    for phrase in sorted(phrases, key=lambda one: (one.translate(table) == one, one)):
         own = [characters.get(simplified.get(one, one), "") for one in phrase]
-        read = ["" if one == other else one for one, other in zip(syllables, own, strict=True)]
-        lines.add(f"{phrase.translate(table)}\t{' '.join(read) if any(read) else ''}")
-    path.write_bytes(gzip.compress("".join(f"{line}\n" for line in sorted(lines)).encode(), 9, mtime=0))
+        read = ["" if one == other else one for one, other in zip(phrases[phrase], own, strict=True)]
+        lines[phrase.translate(table)] = " ".join(read) if any(read) else ""
+    content = "".join(f"{line}\n" for line in sorted(f"{one}\t{read}" for one, read in lines.items()))
+    path.write_bytes(gzip.compress(content.encode(), 9, mtime=0))
 
 
 def collect() -> tuple[dict[str, str], Readings]:
@@ -83,7 +93,7 @@ def traditional_characters() -> dict[str, str]:
     pairs = (line.split("\t") for line in table.splitlines())
     forms = {one: forms.split(" ")[0] for one, forms in pairs}
     return {
-        one: form
+        one: forms.get(form, form)  # one form is traditional itself
         for one, form in forms.items()
         if one != form and _CHARACTER.match(one) and _CHARACTER.match(form) and one not in _DEFAULTS
     }
@@ -95,6 +105,43 @@ def _syllable(read: str) -> str:
     syllable = _WITH_VOWEL.get(plain, plain) + tone
     pinyin_marks(syllable)
     return syllable
+
+
+def _with_dictionary_tones(phrases: Readings) -> Readings:
+    """一 as yi1 and 不 as bu4 unless light; pypinyin writes them as the character behind changes them."""
+    return {
+        phrase: tuple(
+            _TONED_ALIKE[one] if read[:-1] == _TONED_ALIKE.get(one, "")[:-1] and read[-1].isdigit() else read
+            for one, read in zip(phrase, syllables, strict=True)
+        )
+        for phrase, syllables in phrases.items()
+    }
+
+
+def _endings(phrases: Readings) -> Readings:
+    """Those at whose end pypinyin gives 儿 a syllable of its own though it is an ending: 哪儿."""
+    return {
+        phrase: (*syllables[:-1], "er")
+        for phrase, syllables in phrases.items()
+        if phrase.endswith("儿") and not phrase.endswith(_CHILDREN)
+    }
+
+
+def _with_own_tones(characters: Mapping[str, str], phrases: Readings) -> Readings:
+    """The character's own tone where CosyVoice has no mark for a light one: 漂亮 as piao4 liang4."""
+    return {
+        phrase: tuple(
+            characters[one] if _lacks_light_mark(read) and characters[one][:-1] == read else read
+            for one, read in zip(phrase, syllables, strict=True)
+        )
+        for phrase, syllables in phrases.items()
+    }
+
+
+def _lacks_light_mark(syllable: str) -> bool:
+    """Whether a syllable without a tone gets a mark with one."""
+    toned = any(tone in unicodedata.normalize("NFD", pinyin_marks(syllable)[-1]) for tone in _TONE_MARKS)
+    return toned and syllable[-1].isalpha()
 
 
 def _corrections(characters: Mapping[str, str], known: Readings) -> Readings:
