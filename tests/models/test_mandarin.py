@@ -88,13 +88,38 @@ def test_what_is_no_syllable_is_refused(syllable: str) -> None:
         pinyin_marks(syllable)
 
 
-@pytest.mark.parametrize(("text", "character", "syllable"), CASES, ids=[" ".join(case) for case in CASES])
-def test_polyphones_are_read_by_their_context(
-    mandarin: Mandarin, text: str, character: str, syllable: str
+@pytest.mark.parametrize("case", CASES, ids=" ".join)
+def test_polyphones_are_read_by_their_context(mandarin: Mandarin, case: list[str]) -> None:
+    """case: a text, a character, its syllable, and which of its places is meant where it has several."""
+    text, character, syllable, *number = case
+    places = [place for place, one in enumerate(text) if one == character]
+    assert len(places) == 1 or number, "which of them?"
+    place = places[int(number[0]) - 1 if number else 0]
+    syllables = mandarin.syllables(text)
+    before = re.sub(r"\d+", "#", text[:place])  # digits are one piece
+    assert syllables[len(before)] == syllable
+
+
+def test_phrases_leave_the_tones_of_the_dictionary() -> None:
+    for line in gzip.decompress((FOLDER / MANDARIN_FILE).read_bytes()).decode().splitlines():
+        phrase, _, read = line.partition("\t")
+        for one, syllable in zip(phrase, read.split(" "), strict=False):
+            assert (one, syllable) not in {("一", "yi2"), ("一", "yi4"), ("不", "bu2")}, phrase
+
+
+@pytest.mark.parametrize("text", ["我有3只猫", "5行字", "2只鸡", "3只有", "第12行长"])
+def test_a_measure_word_behind_digits_is_read_alike_however_it_is_cut(
+    mandarin: Mandarin, tokenizer: PronouncingTokenizer, text: str
 ) -> None:
-    assert syllable in [
-        read for one, read in zip(text, mandarin.syllables(text), strict=True) if one == character
-    ]
+    marks = speech_marks(tokenizer)
+    whole = spans(read(mandarin, marks, [text]))
+    assert spans(read(mandarin, marks, list(text))) == whole
+    for cut in range(1, len(text)):
+        assert spans(read(mandarin, marks, [text[:cut], text[cut:]])) == whole
+
+
+def test_digits_beside_a_measure_word_are_said_in_chinese(tokenizer: PronouncingTokenizer) -> None:
+    assert tokenizer.decode(ids(tokenizer, ["我有3只猫。"], "whole")) == "[w][ǒ][y][ǒu][s][ān][zh][ī][m][āo]."
 
 
 @pytest.mark.parametrize(
@@ -173,6 +198,10 @@ def test_cuts_change_nothing(mandarin: Mandarin, tokenizer: PronouncingTokenizer
         for cut in range(1, len(text)):
             assert spans(read(mandarin, marks, [text[:cut], text[cut:]])) == whole
         assert spans(read(mandarin, marks, list(text))) == whole
+        tokens = ids(tokenizer, [text], "continuous")
+        assert ids(tokenizer, list(text), "continuous") == tokens
+        for cut in range(3, len(text), 15):
+            assert ids(tokenizer, [text[:cut], text[cut:]], "continuous") == tokens
 
 
 def speech_marks(tokenizer: PronouncingTokenizer) -> SpeechMarks:
