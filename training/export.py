@@ -36,7 +36,7 @@ from training.networks.flow import folded
 from training.networks.speech_tokenizer import TokenEncoder
 from training.onnx_export import export_onnx
 from training.pronunciation import stage as pronunciation
-from training.settings import BUILTIN, Settings
+from training.settings import BUILTIN, LANGUAGES, Settings
 from training.speaker_encoder import read_embeddings
 from training.teachers import open_teacher
 from training.teachers.spoken import SAMPLE_RATE_HZ, Samples
@@ -49,7 +49,7 @@ FORMER_SPEAKERS = {"rms": "alder", "slt": "wren", "awb": "flint", "kal16": "alde
 """Who answers, for one release, to names that speakers of earlier checkpoints had."""
 _FAMILY: Family = "cosyvoice2"
 TRAITS = Traits(
-    languages=("en",),
+    languages=LANGUAGES,
     takes_instruct=False,
     takes_speech_marks=False,
     segment_max_length=40,  # its text tokens are half a word

@@ -22,7 +22,7 @@ from training.layout import prompt_first_layout
 from training.networks.language_model import LanguageModelTrainer, LMBatch
 from training.networks.speech_tokenizer import NUM_CODES
 from training.pronunciation import stage as pronunciation
-from training.settings import LanguageModelSettings, Settings
+from training.settings import LANGUAGES, LanguageModelSettings, Settings
 from training.speech_tokenizer import read_tokens
 from training.teachers.spoken import PHONES
 from training.text.corpus import WORD, KeptOut, read_words
@@ -137,7 +137,7 @@ def front_end(settings: Settings, accent: str = "") -> Callable[[str], str]:
     folder = pronunciation.folder(settings)
     sounds, heteronyms = Pronunciation(folder), read_heteronyms(folder / HETERONYMS_FILE)
     words = AccentedWords(folder / accent_file(accent), heteronyms) if accent else heteronyms
-    if not (folder / MANDARIN_FILE).exists():
+    if "zh" not in LANGUAGES:
         return lambda text: sounds.write(words.write(text))
     mandarin = Mandarin(folder / MANDARIN_FILE)
     return lambda text: sounds.write(mandarin.write(words.write(text)))

@@ -4,7 +4,7 @@ import dataclasses
 import types
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import yaml
 
@@ -14,6 +14,10 @@ DEFAULT = Path(__file__).parent / "voice.yaml"
 BUILTIN = Path(__file__).parent.parent / "models" / "builtin"  # the checkpoint that is shipped
 _T = TypeVar("_T")
 Reading = Literal["letters", "phonemes"]
+
+
+LANGUAGES: Final[tuple[str, ...]] = ("en",)
+"""What the checkpoint speaks. With "zh", the front end of training reads Chinese characters."""
 
 
 class SettingsError(ValueError):

@@ -1,6 +1,5 @@
 """A recipe so small that its stages take seconds, and a corpus for it that no teacher spoke."""
 
-import gzip
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +8,6 @@ import numpy as np
 
 from firstword.models.tokenizer.accents import accent_file
 from firstword.models.tokenizer.heteronyms import HETERONYMS_FILE, write_heteronyms
-from firstword.models.tokenizer.mandarin import MANDARIN_FILE
 from firstword.models.tokenizer.pronunciation import DICTIONARY_FILE
 from training import corpus
 from training.pronunciation import stage
@@ -131,7 +129,6 @@ def write_words(settings: Settings, words: Mapping[str, str], british: Mapping[s
         marks = {word: marks_of(symbols) for word, symbols in symbols_of.items()}
         write_dictionary(folder / name, {word: read for word, read in marks.items() if read})
     write_heteronyms(folder / HETERONYMS_FILE, {}, ())
-    (folder / MANDARIN_FILE).write_bytes(gzip.compress("好\thao3\n".encode()))
 
 
 def hum(f0_hz: float, text: str) -> Spoken:

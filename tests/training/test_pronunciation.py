@@ -3,6 +3,7 @@
 # ruff: noqa: RUF001
 
 import gzip
+import shutil
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from firstword.models.tokenizer.pronunciation import (
 )
 from firstword.models.tokenizer.qwen2 import Qwen2Tokenizer, special_tokens
 from tests.training.recipe import tiny_settings, write_words
-from training import trainer
+from training import language_model, trainer
 from training.pronunciation import stage
 from training.pronunciation.dictionary import cmu_words, is_spelled, write_dictionary
 from training.pronunciation.letters import LetterReader
@@ -222,3 +223,13 @@ def test_marks_are_tokens_and_their_words_are_known(tmp_path: Path) -> None:
 
     pieces = [tokenizer.decode([id]) for id in ids]
     assert words_of_ids(pieces).tolist() == [0, 0, 0, 0, -1, -1, 1, 1, 1, 1, -1]
+
+
+@pytest.mark.parametrize(("languages", "written"), [(("en",), "你好"), (("en", "zh"), "[n][ǐ][h][ǎo]")])
+def test_training_reads_mandarin_where_the_voice_speaks_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, languages: tuple[str, ...], written: str
+) -> None:
+    settings = tiny_settings(tmp_path)
+    shutil.copytree(BUILTIN / PRONUNCIATION_FOLDER, stage.folder(settings))
+    monkeypatch.setattr(language_model, "LANGUAGES", languages)
+    assert language_model.front_end(settings)("你好") == written

@@ -31,7 +31,7 @@ from training.pronunciation.dictionary import collect, write_dictionary
 from training.pronunciation.heteronyms import write_table
 from training.pronunciation.letters import SLOTS, LetterReader
 from training.pronunciation.mandarin import write_phrases
-from training.settings import Settings
+from training.settings import LANGUAGES, Settings
 
 STAGE = "pronunciation"
 _HELD_EVERY = 40  # words kept from the training, to see how it goes
@@ -43,7 +43,8 @@ def folder(settings: Settings) -> Path:
 
 
 def run(settings: Settings) -> None:
-    """Writes <folder>/pronunciation/{dictionary.gz,heteronyms.json,british.gz,mandarin.gz,letters.onnx}."""
+    """Writes <folder>/pronunciation/{dictionary.gz,heteronyms.json,british.gz,letters.onnx}, and mandarin.gz
+    where "zh" is among the languages."""
     plan = settings.pronunciation
     folder(settings).mkdir(parents=True, exist_ok=True)
     path = folder(settings) / DICTIONARY_FILE
@@ -56,7 +57,7 @@ def run(settings: Settings) -> None:
     if not british.exists():
         write_dictionary(british, readings(read_dictionary(path)))
     mandarin = folder(settings) / MANDARIN_FILE
-    if not mandarin.exists():
+    if "zh" in LANGUAGES and not mandarin.exists():
         write_phrases(mandarin)
     model = build(settings)
     if trainer.is_trained(settings, STAGE, plan.train):
