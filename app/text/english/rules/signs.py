@@ -37,7 +37,8 @@ OTHERS = compile_rules(
     (
         "formula.by",
         r"(?:(?<=\d [cm]m)|(?<=\d[cm]m)|(?<=\dm)|(?<=\d m)|(?<=\d (?:in|ft))|(?<=\d(?:in|ft)))"
-        r"\s?(?P<sign>×)\s?(?=\d[\d.]*\s?(?:[cm]?m|in|ft)\b)",
+        r"\s?(?P<sign>×)\s?(?=(?P<other>\d[\d.]*\s?(?:[cm]?m|in|ft))\b)",
+        amounts.is_size,
     ),
     ("formula.sign", r"(?<=[\w)])\s?(?P<sign>=|\+|÷|×)\s?(?=[\w(√-])"),
     ("formula.minus", r"(?<=[a-z])\s?[-−–]\s?(?=[\d(])", amounts.is_formula),
