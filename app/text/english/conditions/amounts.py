@@ -37,6 +37,8 @@ def is_unit(found: Match, context: Context) -> bool:
         return is_apart and (not ahead or ahead in ("of", "at", "to", "and", "or", "for", "fuse", "current"))
     if unit in ("M", "B"):
         return False
+    if unit == "IU":  # also a singer, and universities
+        return not context.ahead(end)[:1].isalpha() or context.is_ahead(end, contexts.DOSED)
     if unit == "s":
         return not is_decade(found, context) or context.is_ahead(end, contexts.TIMED)
     return not (unit == "m" and is_minutes(found, context))
