@@ -51,7 +51,7 @@ _BLANK_BEHIND_OPENING = re.compile(r"(?<=[(\[“‘])\s+")
 _GREEK_WORD = re.compile(r"[\u0370-\u03ff]{2,}")
 _OPERATORS_ALONE = frozenset("+=×÷≤≥≠<>")
 _COMPARISONS = {"<=": "≤", ">=": "≥", "!=": "≠", "==": "="}
-_COMPARISON = re.compile(r"(?<![<>=!])[<>!]=(?![<>=])|(?<!\S)==(?!\S)")
+_COMPARISON = re.compile(r"(?<![<>=!])[<>!]=(?![<>=])|(?<!\S)==(?!\S)|(?<=[^\W\d])==(?=[^\W\d])")
 VULGAR = str.maketrans(
     {
         **{
@@ -142,15 +142,6 @@ def _operator(text: str, phrase: Phrase) -> str:
         return "," if is_path else vocabulary.OPERATORS[text]
     is_counting = phrase.previous[-1:].isdigit() or phrase.following[:1].isdigit()
     return vocabulary.OPERATORS[text] if is_counting or text in _OPERATORS_ALONE else ""
-
-
-def say_arrow(phrase: Phrase) -> str:
-    """Return a pause between the steps of a path, and "to" between amounts or letters."""
-    previous, following = (word.strip(vocabulary.EDGES + ".") for word in (phrase.previous, phrase.following))
-    if not previous or not following or phrase.previous[-1] in ",.;:!?":
-        return ""
-    is_path = len(previous) > 1 and len(following) > 1 and not re.search("[0-9]", previous + following)
-    return "," if is_path else "to"
 
 
 def _is_between_names(phrase: Phrase) -> bool:
