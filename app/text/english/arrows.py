@@ -5,8 +5,6 @@ import re
 from firstword.app.text.english import vocabulary
 from firstword.app.text.phrases import Phrase
 
-# ruff: noqa: RUF001  arrows are meant
-
 _SIGNS = "|".join(sorted(vocabulary.ARROWS, key=len, reverse=True))
 _WITHIN = re.compile(rf"(?<=\w)(?:{_SIGNS})(?=\w)")
 _CODE = re.compile("[A-Z][A-Z0-9]{1,3}")
@@ -16,7 +14,7 @@ _BEHIND_FROM = re.compile(
 
 
 def say_arrow(phrase: Phrase) -> str:
-    """Return a pause between the steps of a path, and "to" between amounts, letters, codes and behind "from"."""
+    """Return a pause between steps of a path, "to" between amounts, letters or codes and behind "from"."""
     previous, following = (word.strip(vocabulary.EDGES + ".") for word in (phrase.previous, phrase.following))
     if not previous or not following or phrase.previous[-1] in ",.;:!?":
         return ""

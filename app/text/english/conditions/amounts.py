@@ -7,7 +7,7 @@ from firstword.app.text.english.conditions.condition import Match
 from firstword.app.text.english.conditions.dates import is_decade, is_minutes
 from firstword.app.text.english.context import Context
 
-# ruff: noqa: RUF001  signs are meant
+# ruff: noqa: RUF001, RUF002  signs are meant
 
 
 def is_per(found: Match, context: Context) -> bool:
