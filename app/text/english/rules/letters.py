@@ -8,7 +8,7 @@ from firstword.app.text.english.rules.patterns import (
     DAY,
     LAST_DAY,
     MONTH,
-    PER,
+    PER_PRICE,
     PREFIXED,
     SCALE,
     STATE,
@@ -22,12 +22,12 @@ from firstword.app.text.english.rules.patterns import (
 LETTERS = compile_rules(
     (
         "money.amount",
-        rf"\b(?P<sign>{PREFIXED})\s?(?P<number>{AMOUNT}|\.\d+)(?:(?P<gap>[\s-]?)(?:{SCALE}))?{PER}",
+        rf"\b(?P<sign>{PREFIXED})\s?(?P<number>{AMOUNT}|\.\d+)(?:(?P<gap>[\s-]?)(?:{SCALE}))?{PER_PRICE}",
         amounts.is_money,
     ),
     (
         "money.amount",
-        rf"\b(?P<sign>{CODE})\s?(?P<number>{AMOUNT})(?:(?P<gap>[\s-]?)(?:{SCALE}))?(?![\w-]){PER}",
+        rf"\b(?P<sign>{CODE})\s?(?P<number>{AMOUNT})(?:(?P<gap>[\s-]?)(?:{SCALE}))?(?![\w-]){PER_PRICE}",
         amounts.is_money,
     ),
     ("date.month_first", rf"\b{MONTH}\s+{DAY}{LAST_DAY}(?:,?\s+{YEAR})?", dates.is_month),
