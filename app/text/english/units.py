@@ -202,7 +202,10 @@ PERIODS = {
 """Behind "/" of an amount."""
 
 PRICED = frozenset(
-    "user seat person head member employee student guest adult child room team device license site line".split()
+    {
+        *("user", "seat", "person", "head", "member", "employee", "student", "guest", "adult", "child"),
+        *("room", "team", "device", "license", "site", "line"),
+    }
 )
 """Behind the first of two "/" of a price, as periods and units."""
 
