@@ -64,7 +64,7 @@ OTHERS = compile_rules(
     ("date.decade", r"['’](?P<digits>[1-9]0)s\b"),
     ("date.short_year", r"(?<!\w)['’](?P<digits>\d\d)(?!\w)"),
     ("cardinal.number", r"(?P<number>\.\d+)"),
-    ("electronic.path", r"(?<![\w/.:<)])(?:~(?=/))?(?:/[A-Za-z](?:[\w.-]*\w)?)+/?", codes.is_path),
+    ("electronic.path", r"(?<![\w/.:<)$€£¥])(?:~(?=/))?(?:/[A-Za-z](?:[\w.-]*\w)?)+/?", codes.is_path),
     (
         "electronic.dot",
         r"(?<![\w.])\.(?=(?:env|git(?:ignore|hub)|bashrc|zshrc|vimrc|dockerignore|NET"
