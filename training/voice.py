@@ -17,7 +17,10 @@ _FAULTS = {
 
 
 class Voice:
-    """`with` frees its networks. faults: what went wrong in all that was spoken, with its text."""
+    """`with` frees its networks.
+
+    faults: what went wrong in all that was spoken, with its text, where one thread speaks.
+    """
 
     def __init__(self, directory: Path, max_streams: int = 1) -> None:
         """max_streams: of threads that speak at once. Raises CheckpointError."""

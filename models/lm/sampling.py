@@ -152,7 +152,9 @@ def sample_scores(
 ) -> Tensor:
     """`sample` of `possible_scores` (B, V)."""
     if scores.device.type == "cpu" and isinstance(config, SamplingConfig):
-        rows = zip(scores.numpy(), history.numpy(), uniforms.tolist(), is_greedy.tolist(), strict=True)
+        rows = zip(
+            scores.detach().numpy(), history.numpy(), uniforms.tolist(), is_greedy.tolist(), strict=True
+        )
         return torch.tensor([_sample_row(*row, config) for row in rows], dtype=torch.long)
     best, greedy = scores.max(1)
     drawn = draw(_probabilities(scores, history, config), uniforms)
@@ -173,7 +175,9 @@ def _sample_row(scores: Scores, history: Ids, uniform: float, is_greedy: bool, c
     ids = np.flatnonzero(powers >= np.partition(powers, kept)[kept])  # and all that are equal to the last
     ids = ids[np.argsort(-powers[ids], kind="stable")][: config.top_k]
     weights = powers[ids]
-    before = np.append(np.float32(-1), (weights / powers.sum()).cumsum()[:-1])  # the first is always taken
+    before = np.append(
+        -1.0, (weights / powers.sum()).cumsum(dtype=np.float64)[:-1]
+    )  # the first is always taken
     is_in = (before < config.top_p) & (weights > 0)
     weights, ids = weights[is_in], ids[is_in]
     if ((ids[:, None] == history).sum(1) >= config.min_repeats).any():

@@ -371,6 +371,7 @@ async def test_files_are_compared_in_the_browser_alone(page: "Page") -> None:
         "long": tone(1.0, 24_000, level=0.3),
         "marked": tone(1.0, 24_000, level=0.31),
         "loud": tone(1.0, 24_000, level=0.4),
+        "silent": tone(1.0, 24_000, level=0.0),
         "short": tone(0.5, 24_000),
     }
     files = {
@@ -391,7 +392,10 @@ async def test_files_are_compared_in_the_browser_alone(page: "Page") -> None:
         await until_says(page, "#trouble", "1.00 s and 0.50 s")
         await page.set_input_files("#listen-marked", files["loud"])
         await page.click("#listen-go")
-        await until_says(page, "#trouble", "2.5 dB above the first")
+        await until_says(page, "#trouble", "2.5 dB louder than the first")
+        await page.set_input_files("#listen-marked", files["silent"])
+        await page.click("#listen-go")
+        await until_says(page, "#trouble", "One of the files is silent")
         await page.set_input_files("#listen-marked", files["marked"])
         await page.click("#listen-go")
         await until(page, "document.activeElement.id === 'listen-a'")

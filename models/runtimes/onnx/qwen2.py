@@ -138,7 +138,10 @@ def _normed_sum(writer: GraphWriter, x: str, y: str, norm: nn.RMSNorm) -> tuple[
 
 
 class _BoundTokens(NamedTuple):
-    """The decoder bound to what it reads and writes for one new token of each of `rows`, step after step."""
+    """The decoder bound to what it reads and writes for one new token of each of `rows`, step after step.
+
+    It keeps the cache's memory until the thread ends or decodes with another one.
+    """
 
     memory: object  # of the cache
     rows: range
@@ -182,6 +185,7 @@ class OnnxQwen2LM:
     def alignment_heads(self) -> AlignmentHeads:
         return self._lm.alignment_heads
 
+    @torch.inference_mode()
     def __call__(self, x: Tensor, context: CachePass) -> Tensor:
         """x (B, T, C) -> hidden (B, T, C) after the final norm. Rows of several tokens run one by one."""
         hidden, queries = self._run_tokens(x, context) if x.shape[1] == 1 else self._run_rows(x, context)
@@ -194,6 +198,7 @@ class OnnxQwen2LM:
         """x (B, 1, C). A row without a new token computes one too, behind its end."""
         tokens = self._own.tokens
         if tokens is None or tokens.memory is not context.memory or tokens.rows != context.rows:
+            tokens = self._own.tokens = None  # else the former cache would live until the next one is bound
             tokens = self._own.tokens = self._bind_tokens(x, context)
         counted = zip(context.counts, context.ends, strict=True)
         tokens.last[:] = [end if count == 0 else end - 1 for count, end in counted]
@@ -264,6 +269,7 @@ class OnnxQwen2LM:
             self._own.rotation_array = both.numpy()
         return self._own.rotation
 
+    @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden (N, C) -> (N, V)."""
         head = self._own.head

@@ -6,10 +6,12 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from firstword.models.runtimes.torch.cuda_graphs import paged_attention
 
@@ -49,6 +51,22 @@ def test_kernel_is_built_for_an_h100(tmp_path: Path) -> None:
     sizes = run_triton("build", tmp_path)
     assert set(sizes) == {"fp32", "bf16"}
     assert min(sizes.values()) > 1000
+
+
+@pytest.mark.parametrize(
+    ("off", "writes", "is_taken"), [(0.0, True, True), (9e-3, True, False), (0.0, False, False)]
+)
+def test_a_kernel_that_gives_or_writes_other_values_is_not_taken(
+    off: float, writes: bool, is_taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def attend(qkv: Tensor, slab: Tensor, own: Tensor, rows: Tensor, bias: Tensor) -> Tensor:
+        return paged_attention.attend_plainly(qkv, slab if writes else slab.clone(), own, rows, bias) + off
+
+    kernel = SimpleNamespace(attend=attend)
+    monkeypatch.setitem(sys.modules, f"{paged_attention.__name__}_kernel", kernel)
+    paged_attention.has_kernel.cache_clear()
+    assert paged_attention.has_kernel(torch.float32, torch.device("cpu"), 2, 5, 2, 8) is is_taken
+    paged_attention.has_kernel.cache_clear()
 
 
 def test_where_the_kernel_cannot_be_built_its_plain_form_runs(

@@ -104,8 +104,10 @@ async function pickedPair() {
     throw Object.assign(new Error(text), { at: $("listen-marked") });
   }
   const louder = levelOf(marked) - levelOf(unmarked);
-  if (Math.abs(louder) > MAX_DIFFERENCE_DB) {
-    const text = `The level of the second file is ${louder.toFixed(1)} dB above the first. Bring both to one level, or loudness tells them apart.`;
+  if (!(Math.abs(louder) <= MAX_DIFFERENCE_DB)) { // nor where one is silent
+    const text = Number.isFinite(louder)
+      ? `The second file is ${Math.abs(louder).toFixed(1)} dB ${louder > 0 ? "louder" : "softer"} than the first. Bring both to one level, or loudness tells them apart.`
+      : "One of the files is silent. Choose two of the same speech.";
     throw Object.assign(new Error(text), { at: $("listen-marked") });
   }
   return async () => ({ unmarked, marked, sampleRate: FILES_HZ });
