@@ -10,7 +10,8 @@ from firstword.app.text import language as languages
 from firstword.app.text.chinese import CHINESE
 from firstword.app.text.chinese.reader import say_chinese
 from firstword.app.text.english import vocabulary
-from firstword.app.text.english.reader import say_arrow, say_english
+from firstword.app.text.english.arrows import say_arrow, say_inner_arrows
+from firstword.app.text.english.reader import say_english
 from firstword.app.text.markup import cell_pause, clean_phrase, is_heart, is_tick_box, key_names
 from firstword.app.text.multilingual import LANGUAGES as OTHERS
 from firstword.app.text.multilingual.reader import say_other
@@ -75,6 +76,8 @@ class Normalizer:
             return ""
         is_key = written[:1] in ("*", "#") and (primary == "en" or primary in CHINESE)
         keys = is_key and key_names(written, phrase.before, phrase.following, primary != "en")
+        if primary == "en":
+            written = say_inner_arrows(written, phrase)
         text = keys or clean_phrase(written)
         if text and primary == "en":
             return say_english(text, phrase)

@@ -53,7 +53,11 @@ _STREET_KINDS = frozenset({*contexts.STREETS, *contexts.STREET_WORDS})
 MAX_BEFORE = 64  # characters in front of a phrase that decide how it is read
 _CLOSED = re.compile(r"[,;:!?.][\"'”’)\]]*$")
 _STAYS_OPEN = re.compile(
-    rf"\d[\s-]?(?:in|oz|lbs?|min|sec|hrs?|yd|tbsp|tsp|pt|qt|gal)\.$|{TEXT_OPENING.pattern}|(?:{'|'.join(vocabulary.WEEKDAYS)}),$|(?:{vocabulary.MONTH})\b.*\d\w*,$|\d\w*\s+(?:{vocabulary.MONTH}),$"
+    r"\d[\s-]?(?:in|oz|lbs?|min|sec|hrs?|yd|tbsp|tsp|pt|qt|gal)\.$"  # an abbreviated unit: "5 oz."
+    rf"|{TEXT_OPENING.pattern}"  # words within a formula: "\text{kinetic"
+    rf"|(?:{'|'.join(vocabulary.WEEKDAYS)}),$"  # a weekday before a date: "Mon,"
+    rf"|(?:{vocabulary.MONTH})\b.*\d\w*,$"  # a month and day before a year: "June 5,"
+    rf"|\d\w*\s+(?:{vocabulary.MONTH}),$"  # a day and month before a year: "5 June,"
 )
 
 

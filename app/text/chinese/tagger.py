@@ -145,6 +145,13 @@ def _is_no_formula(found: Match, phrase: Phrase) -> bool:
     return "=" not in found.string
 
 
+def _is_no_power(found: Match, phrase: Phrase) -> bool:
+    """ "粉丝10w+", not the watts of "65w+快充"."""
+    before = f"{phrase.before}{found.string[: found.start()]}"[-contexts.NEAR :]
+    following = f"{found.string[found.end() :]}{phrase.following}"[: contexts.NEAR + 1]
+    return re.search(contexts.POWERED, f"{before} {following}") is None
+
+
 def _has_equals(found: Match, phrase: Phrase) -> bool:
     return "=" in found.string
 
@@ -311,7 +318,7 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"/(?:(?=\d+\s?[A-Za-z])|(?P<per>kg|g|m?[lL]|d[lL]|min)(?![\w/]))",
         None,
     ),
-    ("cardinal.thousands", rf"(?<![A-Za-z\d.]){_AMOUNT}w(?=\+)", None),
+    ("cardinal.ten_thousands", rf"(?<![A-Za-z\d.]){_AMOUNT}w(?=\+(?!\d))", _is_no_power),
     ("measure.amount", rf"(?<![A-Za-z\d.]){_AMOUNT}\s?{_UNIT}", None),
     ("serial.model", rf"[-−](?=\d)(?!\d+(?:\.\d+)?\s?{_TEMPERATURE})", _is_model),
     ("cardinal.minus", rf"(?<=[个人次天])[-−](?=\d+(?:\.\d+)?\s?{_TEMPERATURE})", None),

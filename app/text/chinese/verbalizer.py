@@ -257,7 +257,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "measure.speed": lambda fields, text: f"每小时{counted(_of(fields, 'number'))}公里",
     "measure.amount": _measure,
     "cardinal.separated": lambda fields, text: text.replace(",", ""),
-    "cardinal.thousands": lambda fields, text: f"{fields['number']}万",
+    "cardinal.ten_thousands": lambda fields, text: f"{fields['number']}万",
     "cardinal.minus": lambda fields, text: "负",
     "cardinal.pair": lambda fields, text: "两",
     "ordinal.number": lambda fields, text: cardinal(text),

@@ -61,6 +61,11 @@ WAITED = _words("wait waited waiting in for every within after another last past
 AGO = _words("ago later left remaining earlier")
 SIZES = _words("tall high wide long deep thick x by")
 TIMED = _words("timeout timer interval delay pause break countdown")
+# Behind "IU", the unit of a dose.
+DOSED = _words(
+    "of per insulin heparin vitamin vitamins d3 retinol cholecalciferol erythropoietin epoetin interferon "
+    "penicillin oxytocin hcg fsh daily weekly once twice every each a"
+)
 MEASURED = _words("high long wide deep tall thick race dash sprint hurdles away below above from of")
 DURATIONS = _words(
     "took takes take lasted lasts last lasting for in time times duration runtime of elapsed is was "

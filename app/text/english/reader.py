@@ -15,7 +15,15 @@ _SIGNS = {
     **{"&": " and ", "@": " at ", "+": " plus ", "=": " equals ", "×": " times ", "÷": " divided by "},
     **{"±": " plus or minus ", "≈": " about ", "≤": " at most ", "≥": " at least ", "°": " degrees "},
     **{"%": " percent ", "‰": " per mille ", "№": " number ", "§": " section ", "¶": " paragraph "},
-    **{"²": " squared ", "³": " cubed ", "√": " square root of ", "π": " pi ", "∞": " infinity "},
+    **{
+        "²": " squared ",
+        "³": " cubed ",
+        "⁺": " plus ",
+        "⁻": " minus ",
+        "√": " square root of ",
+        "π": " pi ",
+        "∞": " infinity ",
+    },
     **{
         "≠": " is not equal to ",
         "∑": " sum of ",
@@ -51,7 +59,10 @@ _BLANK_BEHIND_OPENING = re.compile(r"(?<=[(\[“‘])\s+")
 _GREEK_WORD = re.compile(r"[\u0370-\u03ff]{2,}")
 _OPERATORS_ALONE = frozenset("+=×÷≤≥≠<>")
 _COMPARISONS = {"<=": "≤", ">=": "≥", "!=": "≠", "==": "="}
-_COMPARISON = re.compile(r"(?<![<>=!])[<>!]=(?![<>=])|(?<!\S)==(?!\S)")
+_COMPARISON = re.compile(
+    r"(?<![<>=!])[<>]=(?![<>=])|(?<!\S)[!=]=(?!\S)|(?<=[\w)\]])!=(?=[\w(\[\"'-])|(?<=[^\W\d])==(?=[^\W\d])"
+)
+_EQUALS_BEHIND_CALL = re.compile(r"(?<=[^\W\d]!)=(?!\S)")
 VULGAR = str.maketrans(
     {
         **{
@@ -96,6 +107,7 @@ def say_english(text: str, phrase: Phrase) -> str:
         return vocabulary.SHORT_FORMS.get(text, text)
     if "=" in text:
         text = _COMPARISON.sub(lambda sign: _COMPARISONS[sign[0]], text)
+        text = _EQUALS_BEHIND_CALL.sub("", text)
     if text in vocabulary.OPERATORS:
         return _operator(text, phrase)
     text = _RAISED_UNIT.sub(lambda raised: "²³"[int(raised[1]) - 2], text)
@@ -128,6 +140,8 @@ def ends_no_sentence(word: str, phrase: Phrase) -> bool:
 
 def _operator(text: str, phrase: Phrase) -> str:
     """An operator alone is read between numbers; a dash between words is a pause."""
+    if text in "≤≥" and not phrase.previous and phrase.following[:1].isdigit():
+        return vocabulary.OPERATORS[text]
     if not phrase.previous or not phrase.following:
         return ""
     if text in "-–—--":
@@ -142,15 +156,6 @@ def _operator(text: str, phrase: Phrase) -> str:
         return "," if is_path else vocabulary.OPERATORS[text]
     is_counting = phrase.previous[-1:].isdigit() or phrase.following[:1].isdigit()
     return vocabulary.OPERATORS[text] if is_counting or text in _OPERATORS_ALONE else ""
-
-
-def say_arrow(phrase: Phrase) -> str:
-    """Return a pause between the steps of a path, and "to" between amounts or letters."""
-    previous, following = (word.strip(vocabulary.EDGES + ".") for word in (phrase.previous, phrase.following))
-    if not previous or not following or phrase.previous[-1] in ",.;:!?":
-        return ""
-    is_path = len(previous) > 1 and len(following) > 1 and not re.search("[0-9]", previous + following)
-    return "," if is_path else "to"
 
 
 def _is_between_names(phrase: Phrase) -> bool:

@@ -201,6 +201,14 @@ PERIODS = {
 }
 """Behind "/" of an amount."""
 
+PRICED = frozenset(
+    {
+        *("user", "seat", "person", "head", "member", "employee", "student", "guest", "adult", "child"),
+        *("room", "team", "device", "license", "site", "line"),
+    }
+)
+"""Behind the first of two "/" of a price, as periods and units."""
+
 _CENTS = ("cent", "cents")
 MONEY: dict[str, tuple[str, str, str, str]] = {
     "$": ("dollar", "dollars", *_CENTS),

@@ -7,6 +7,8 @@ from firstword.app.text.english.conditions.condition import Match
 from firstword.app.text.english.conditions.dates import is_decade, is_minutes
 from firstword.app.text.english.context import Context
 
+# ruff: noqa: RUF001, RUF002  signs are meant
+
 
 def is_per(found: Match, context: Context) -> bool:
     return all(per in units.PERIODS or per in units.UNITS for per in found["per"].split("/"))
@@ -27,17 +29,26 @@ def is_unit(found: Match, context: Context) -> bool:
     if unit == "in":
         rest = found.string[end:].strip()
         is_closed = not context.ahead(end) and (not rest or rest[0] in ".,;:!?)")
-        is_sized = context.is_ahead(end, contexts.MEASURED | {"x", "by"})
-        has_feet = bool(re.search(r"(?:ft|feet|foot|x|by)\s$", found.string[: found.start()]))
+        is_sized = context.is_ahead(end, contexts.MEASURED | {"x", "×", "by"})
+        has_feet = bool(re.search(r"(?:ft|feet|foot|x|by|\bin\s?×)\s$", found.string[: found.start()]))
         return not is_apart or is_closed or is_sized or has_feet
     if unit in ("A", "K", "N", "J", "T", "t", "d", "C", "F"):
         ahead = context.ahead(end)
         return is_apart and (not ahead or ahead in ("of", "at", "to", "and", "or", "for", "fuse", "current"))
     if unit in ("M", "B"):
         return False
+    if unit == "IU":  # also a singer, and universities
+        return not context.ahead(end)[:1].isalpha() or context.is_ahead(end, contexts.DOSED)
     if unit == "s":
         return not is_decade(found, context) or context.is_ahead(end, contexts.TIMED)
     return not (unit == "m" and is_minutes(found, context))
+
+
+def is_size(found: Match, context: Context) -> bool:
+    """ "3 m × 4 m" and "5 in × 7 in", not "400 m × 5 in the rain"."""
+    if not found["other"].endswith("in") or found.string[: found.start()].endswith("in"):
+        return True
+    return not context.ahead(found.end("other"))
 
 
 def is_behind_power(found: Match, context: Context) -> bool:

@@ -108,3 +108,9 @@ def is_path(found: Match, context: Context) -> bool:
         is_typed = not is_sound and context.is_behind(found.start(), contexts.TYPED)
         return is_typed or parts[0] in contexts.ROOTS
     return "/" not in context.phrase.previous  # "he/him /she/her"
+
+
+def is_community(found: Match, context: Context) -> bool:
+    """ "r/python" and "u/someone", not "10 r/hour" or "make a u/turn"."""
+    is_counted = next(iter(context.behind(found.start())), "")[-1:].isdigit()
+    return not is_counted and found["host"] not in {"turn", "turns", "each", *units.PERIODS}

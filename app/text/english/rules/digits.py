@@ -12,6 +12,7 @@ from firstword.app.text.english.rules.patterns import (
     MONTH,
     NUMBER,
     PER,
+    PER_PRICE,
     SCALE,
     SIGN,
     STREET,
@@ -210,12 +211,12 @@ DIGITS = compile_rules(
     ("cardinal.plural", r"(?<![\w.'’$])(?P<digits>[1-9]0)['’]s\b"),
     (
         "money.comma",
-        rf"(?<![\w.,:/])(?P<whole>\d{{1,3}}),(?P<cents>\d\d)\s?(?P<sign>€|EUR\b){PER}",
+        rf"(?<![\w.,:/])(?P<whole>\d{{1,3}}),(?P<cents>\d\d)\s?(?P<sign>€|EUR\b){PER_PRICE}",
         amounts.is_money,
     ),
     (
         "money.behind",
-        rf"(?<![\d.,:/]){NUMBER}(?:\s?{SCALE})?\s?(?P<sign>{SIGN}|{CODE}){PER}",
+        rf"(?<![\d.,:/]){NUMBER}(?:\s?{SCALE})?\s?(?P<sign>{SIGN}|{CODE}){PER_PRICE}",
         amounts.is_money,
     ),
     (

@@ -1,14 +1,14 @@
 """Forms that begin with a letter; the first that fits, in this order, is taken."""
 
 from firstword.app.text.english import numerals, vocabulary
-from firstword.app.text.english.conditions import amounts, dates, names
+from firstword.app.text.english.conditions import amounts, codes, dates, names
 from firstword.app.text.english.rules.patterns import (
     AMOUNT,
     CODE,
     DAY,
     LAST_DAY,
     MONTH,
-    PER,
+    PER_PRICE,
     PREFIXED,
     SCALE,
     STATE,
@@ -22,12 +22,12 @@ from firstword.app.text.english.rules.patterns import (
 LETTERS = compile_rules(
     (
         "money.amount",
-        rf"\b(?P<sign>{PREFIXED})\s?(?P<number>{AMOUNT}|\.\d+)(?:(?P<gap>[\s-]?)(?:{SCALE}))?{PER}",
+        rf"\b(?P<sign>{PREFIXED})\s?(?P<number>{AMOUNT}|\.\d+)(?:(?P<gap>[\s-]?)(?:{SCALE}))?{PER_PRICE}",
         amounts.is_money,
     ),
     (
         "money.amount",
-        rf"\b(?P<sign>{CODE})\s?(?P<number>{AMOUNT})(?:(?P<gap>[\s-]?)(?:{SCALE}))?(?![\w-]){PER}",
+        rf"\b(?P<sign>{CODE})\s?(?P<number>{AMOUNT})(?:(?P<gap>[\s-]?)(?:{SCALE}))?(?![\w-]){PER_PRICE}",
         amounts.is_money,
     ),
     ("date.month_first", rf"\b{MONTH}\s+{DAY}{LAST_DAY}(?:,?\s+{YEAR})?", dates.is_month),
@@ -56,7 +56,7 @@ LETTERS = compile_rules(
     ("initialism.dotted", r"\b(?:[A-Z]\.){2,}(?=[-–'’][A-Za-z]|\s|$)"),
     ("formula.function", r"\b(?P<name>[fgh])\((?P<of>[xyztn])\)(?!\w)"),
     ("abbreviation.route", r"\bRte\b\.?(?=\s\d)"),
-    ("electronic.community", r"\b(?P<at>[ru])/(?=[a-z]\w{3,})"),
+    ("electronic.community", r"(?<![\w/])(?P<at>[ru])/(?=(?P<host>[a-z]\w{3,}))", codes.is_community),
     ("serial.war", r"\bWW(?P<number>[12])\b"),
     ("serial.sharp", r"\b(?P<letter>[A-G])#(?!\w)"),
     ("serial.road", r"\b(?P<letters>US|I|SR|CR)-(?P<digits>\d{1,3})\b"),

@@ -56,6 +56,11 @@ UNIT = (
     r"|°\s?[CF]\b|[°º][CF]?|[℃℉%‰])(?![\w°²³])"
 )
 PER = r"(?:/(?P<per>[A-Za-zµμ]+[²³23]?(?:/[A-Za-z]+)?)(?![\w/]))?"
+_PERIOD = alternatives(units.PERIODS)
+PER_PRICE = (
+    rf"(?:/(?P<per>(?:{alternatives({*units.PERIODS, *units.UNIT_WORDS, *units.PRICED})})/[A-Za-z]+"
+    rf"|[A-Za-z]+/(?:{_PERIOD})|[A-Za-zµμ]+[²³23]?)(?![\w/]))?"
+)
 NOUN = r"(?P<noun>-(?:dollar|euro|pound|yen|rupee))?"
 MONTH = rf"(?P<month>{vocabulary.MONTH})"
 DAY = r"(?P<day>[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th|ST|ND|RD|TH)?(?![\d:.%]\d|[\d:%]|,\d|\w|/)"

@@ -3,7 +3,7 @@
 from firstword.app.text.addresses import FILE
 from firstword.app.text.english import vocabulary
 from firstword.app.text.english.conditions import amounts, codes, dates
-from firstword.app.text.english.rules.patterns import AMOUNT, NOUN, PER, SCALE, SIGN, compile_rules
+from firstword.app.text.english.rules.patterns import AMOUNT, NOUN, PER_PRICE, SCALE, SIGN, compile_rules
 
 # ruff: noqa: RUF001  typographic dashes, quotes and signs are meant
 
@@ -11,16 +11,16 @@ CURRENCIES = compile_rules(
     (
         "money.range",
         rf"(?P<sign>{SIGN})\s?(?P<low>{AMOUNT})(?:\s?(?P<low_scale>[kKMB])\b)?\s?[-–]\s?{SIGN}?(?P<number>{AMOUNT})"
-        rf"(?:[\s-]?{SCALE})?{PER}",
+        rf"(?:[\s-]?{SCALE})?{PER_PRICE}",
         amounts.is_money,
     ),
     ("money.decade", rf"(?P<sign>{SIGN})(?P<number>[1-9]0)s\b"),
     (
         "money.amount",
-        rf"(?P<sign>{SIGN})\s?(?P<number>{AMOUNT}|\.\d+)(?P<gap>[\s-]?)(?:{SCALE}){NOUN}{PER}",
+        rf"(?P<sign>{SIGN})\s?(?P<number>{AMOUNT}|\.\d+)(?P<gap>[\s-]?)(?:{SCALE}){NOUN}{PER_PRICE}",
         amounts.is_money,
     ),
-    ("money.amount", rf"(?P<sign>{SIGN})\s?(?P<number>{AMOUNT}|\.\d+){NOUN}{PER}", amounts.is_money),
+    ("money.amount", rf"(?P<sign>{SIGN})\s?(?P<number>{AMOUNT}|\.\d+){NOUN}{PER_PRICE}", amounts.is_money),
 )
 OTHERS = compile_rules(
     (
@@ -32,12 +32,13 @@ OTHERS = compile_rules(
     ("roman.sign", r"(?P<roman>[Ⅰ-ⅿ]+)"),
     ("cardinal.sign", r"(?P<number>[①-⑳❶-❿])"),
     ("formula.power", r"(?<=[\w)])\^\(?(?P<power>[-−]?\w{1,9})\)?"),
-    ("formula.charge", r"(?:(?<=[A-Za-z)])|(?<=[A-Za-z]\d))(?P<raised>[²³⁴]?)(?P<sign>[⁺⁻])(?![\w⁰¹²³⁴-⁹])"),
+    ("formula.charge", r"(?<=[\w)])(?P<raised>[²³⁴]?)(?P<sign>[⁺⁻]+)(?![\w⁰¹²³⁴-⁹])"),
     ("formula.power", r"(?<=[\w)])(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+)"),
     (
         "formula.by",
         r"(?:(?<=\d [cm]m)|(?<=\d[cm]m)|(?<=\dm)|(?<=\d m)|(?<=\d (?:in|ft))|(?<=\d(?:in|ft)))"
-        r"\s?(?P<sign>×)\s?(?=\d[\d.]*\s?(?:[cm]?m|in|ft)\b)",
+        r"\s?(?P<sign>×)\s?(?=(?P<other>\d[\d.]*\s?(?:[cm]?m|in|ft))\b)",
+        amounts.is_size,
     ),
     ("formula.sign", r"(?<=[\w)])\s?(?P<sign>=|\+|÷|×)\s?(?=[\w(√-])"),
     ("formula.minus", r"(?<=[a-z])\s?[-−–]\s?(?=[\d(])", amounts.is_formula),
@@ -63,7 +64,7 @@ OTHERS = compile_rules(
     ("date.decade", r"['’](?P<digits>[1-9]0)s\b"),
     ("date.short_year", r"(?<!\w)['’](?P<digits>\d\d)(?!\w)"),
     ("cardinal.number", r"(?P<number>\.\d+)"),
-    ("electronic.path", r"(?<![\w/.:<)])(?:~(?=/))?(?:/[A-Za-z](?:[\w.-]*\w)?)+/?", codes.is_path),
+    ("electronic.path", r"(?<![\w/.:<)$€£¥])(?:~(?=/))?(?:/[A-Za-z](?:[\w.-]*\w)?)+/?", codes.is_path),
     (
         "electronic.dot",
         r"(?<![\w.])\.(?=(?:env|git(?:ignore|hub)|bashrc|zshrc|vimrc|dockerignore|NET"

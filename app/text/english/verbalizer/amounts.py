@@ -7,8 +7,8 @@ from firstword.app.text.english import contexts, units, vocabulary
 from firstword.app.text.english.context import Fields, value_of
 from firstword.app.text.english.numbers import cardinal, counted, number, ordinal, plural
 
-MAX_DENOMINATOR = 10
-COMMON_DENOMINATORS = frozenset({"12", "16", "20", "32", "64", "100", "1000"})
+_MAX_DENOMINATOR = 10
+_COMMON_DENOMINATORS = frozenset({"12", "16", "20", "32", "64", "100", "1000"})
 _PARTS = {"2": ("half", "halves"), "4": ("quarter", "quarters")}
 _CURRENCIES = {**units.CODES, **units.PREFIXED, **units.MONEY}
 
@@ -20,7 +20,7 @@ def _scaled(fields: Fields, text: str) -> str:
 def _fraction(fields: Fields, text: str) -> str:
     """ "1/2" and "2 3/4"; where it is no common fraction ("24/7"), one number after the other."""
     whole, above, below = fields["whole"], value_of(fields, "above"), value_of(fields, "below")
-    is_common = 2 <= int(below) <= MAX_DENOMINATOR or below in COMMON_DENOMINATORS
+    is_common = 2 <= int(below) <= _MAX_DENOMINATOR or below in _COMMON_DENOMINATORS
     if not is_common or int(above) >= int(below):
         return " ".join(cardinal(part) for part in (whole, above, below) if part)
     one_of = ordinal(below).removeprefix("one ")

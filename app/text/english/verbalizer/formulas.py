@@ -23,7 +23,7 @@ def _power(fields: Fields, text: str) -> str:
 
 
 def _charge(fields: Fields, text: str) -> str:
-    sign = "plus" if fields["sign"] == "⁺" else "minus"
+    sign = " ".join("plus" if sign == "⁺" else "minus" for sign in value_of(fields, "sign"))
     raised = value_of(fields, "raised").translate(_RAISED)
     return f" {cardinal(raised)} {sign}" if raised else f" {sign}"
 
