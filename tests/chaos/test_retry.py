@@ -21,9 +21,7 @@ pytestmark = [
 
 logger = logging.getLogger(__name__)
 
-MAX_AFTER_S = (
-    5.0  # from the kill to the answer of the other, which is made at once; hundredths
-)
+MAX_AFTER_S = 5.0  # from the kill to the answer of the other, which is made at once; hundredths
 # Answers /tts once; of a second such request it says that it came, and never answers.
 SERVER = """
 import http.server, time
