@@ -20,8 +20,8 @@ from tests.text.examples import SENTENCES, random_texts
 MODES: tuple[Mode, ...] = ("whole", "segments", "continuous")
 SMALL = "11bdcd1f4b00f972db1f7a980817cef56a9c610105b3afd8d0d303fa566b1685"
 # Of the segments of every text, taken when charges of ions and arrows came to be read (the built-in has its
-# dictionary; CosyVoice 3 speaks more languages), and of the speech tokens of three seeds, of commit e25a51a and
-# networks with heads of 32.
+# dictionary; CosyVoice 3 speaks more languages), and of the speech tokens of three seeds, of commit e25a51a
+# and networks with heads of 32.
 SEGMENTS = {
     "built-in": "c87a9b2e92935ba970fb773b78687f4677a55fb0e860ba60f9e0e3c0c92475bd",
     "cosyvoice1": SMALL,
