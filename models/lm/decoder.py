@@ -77,6 +77,9 @@ class RowRequest:
     wants_attention: bool = False  # where the model has alignment heads
 
 
+_AHEAD = 8  # numbers drawn at once, the same as one by one
+
+
 @dataclass(slots=True, eq=False)
 class Row:
     """One utterance in a decoder. Its draws do not depend on the other rows."""
@@ -102,7 +105,7 @@ class Row:
     def uniform(self, ahead: int = 0) -> float:
         """Return the number of the next draw, or of a later one; a draw that failed gets the same again."""
         while len(self.uniforms) <= ahead:
-            self.uniforms.append(torch.rand((), generator=self.generator, dtype=torch.float64).item())
+            self.uniforms.extend(torch.rand(_AHEAD, generator=self.generator, dtype=torch.float64).tolist())
         return self.uniforms[ahead]
 
 

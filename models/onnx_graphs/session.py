@@ -1,8 +1,7 @@
 """ONNX Runtime's options and providers, and sessions on the CPU that run on torch's tensors in place."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Final, TypeVar
 
 import numpy as np
@@ -91,13 +90,18 @@ class OrtSession:
             for name, tensor in tensors.items():
                 assert tensor.is_contiguous(), tensor.shape
                 bind(name, "cpu", 0, _TYPES[tensor.dtype], tuple(tensor.shape), tensor.data_ptr())
-        return BoundRun(partial(self._session.run_with_iobinding, binding), inputs, outputs)
+        return BoundRun(self._session, binding, inputs, outputs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoundRun:
     """A graph and the memory it runs on, whose content may change from one run to the next."""
 
-    run: Callable[[], None]
+    session: onnxruntime.InferenceSession
+    binding: onnxruntime.IOBinding
     inputs: Mapping[str, Tensor]
     outputs: Mapping[str, Tensor]
+
+    def run(self) -> None:
+        """Run once."""
+        self.session.run_with_iobinding(self.binding)

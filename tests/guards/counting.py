@@ -8,10 +8,11 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
+from onnxruntime import InferenceSession
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from firstword.models.onnx_graphs.session import OrtSession
+from firstword.models.onnx_graphs.session import BoundRun
 
 COPIES = ("copy_", "clone", "cat", "stack", "_to_copy", "index", "index_select", "repeat", "constant_pad_nd")
 
@@ -72,14 +73,14 @@ def calls_of(network: nn.Module) -> Iterator[list[torch.Size]]:
 
 
 @contextmanager
-def graph_runs() -> Iterator[list[OrtSession]]:
+def graph_runs() -> Iterator[list[InferenceSession]]:
     """The graph of each run, in order."""
-    runs: list[OrtSession] = []
-    run = OrtSession.run
+    runs: list[InferenceSession] = []
+    run = BoundRun.run
 
-    def counted(graph: OrtSession, *given: Any) -> None:
-        runs.append(graph)
-        run(graph, *given)
+    def counted(bound: BoundRun) -> None:
+        runs.append(bound.session)
+        run(bound)
 
-    with patch.object(OrtSession, "run", counted):
+    with patch.object(BoundRun, "run", counted):
         yield runs

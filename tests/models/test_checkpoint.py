@@ -151,7 +151,7 @@ def test_all_that_is_wrong_stands_in_one_message(tmp_path: Path) -> None:
 
     def damage(tensors: dict[str, Any]) -> dict[str, Any]:
         del tensors["llm_decoder.bias"]
-        tensors["llm_embedding.weight"] = torch.zeros(3, 64)
+        tensors["llm_embedding.weight"] = torch.zeros(3, 128)
         tensors["speech_embedding.weight"] = tensors["speech_embedding.weight"].int()
         return tensors | {"other.weight": torch.zeros(2)}
 
@@ -162,7 +162,7 @@ def test_all_that_is_wrong_stands_in_one_message(tmp_path: Path) -> None:
     assert str(caught.value).splitlines() == [
         f"{directory / 'llm.pt'}: 4 tensors do not fit:",
         "  missing llm_decoder.bias (6564,)",
-        "  misshapen llm_embedding.weight (3, 64), expected (2, 64)",
+        "  misshapen llm_embedding.weight (3, 128), expected (2, 128)",
         "  wrong type speech_embedding.weight torch.int32, expected floating point",
         "  surplus other.weight (2,)",
     ]

@@ -225,13 +225,13 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     ),
     "config.json with half heads": (
         config_value("num_attention_heads", 3),
-        f"{CONFIG}: top level: hidden_size 64",
+        f"{CONFIG}: top level: hidden_size 128",
     ),
     "config.json of a million layers": (
         config_value("num_hidden_layers", 10**6),
         f"{CONFIG}: top level: num_hidden",
     ),
-    "config.json of another size": (config_value("hidden_size", 128), "llm.pt: "),
+    "config.json of another size": (config_value("hidden_size", 64), "llm.pt: "),
     # weights
     "llm.pt missing": (missing("llm.pt"), "llm.pt: missing"),
     "flow.pt a link to nowhere": (link_to_nowhere("flow.pt"), "flow.pt: missing"),

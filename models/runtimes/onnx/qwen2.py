@@ -278,7 +278,7 @@ class OnnxQwen2LM:
             head = self._own.head = self._head.bind({"hidden": torch.empty_like(hidden)}, {"logits": logits})
         head.inputs["hidden"].copy_(hidden)
         head.run()
-        return head.outputs["logits"].clone()
+        return head.outputs["logits"]
 
 
 def query_at(queries: Array, row: int, index: int, head: int) -> Array:
