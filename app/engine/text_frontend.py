@@ -12,6 +12,7 @@ from firstword.app.text.segment import FamilyRules, SegmentLimits
 from firstword.app.text.stream import TextFrontend
 from firstword.models.checkpoint.open import Checkpoint
 from firstword.models.tokenizer import PHONEME_MARKS, SPEECH_MARKS, TextTokenizer
+from firstword.models.tokenizer.mandarin import Mandarin
 from firstword.models.tokenizer.pronunciation import PronouncingTokenizer
 
 FIRST_SEGMENT_TOKENS = 20  # a short first sentence is a segment by itself, so that audio starts sooner
@@ -49,13 +50,12 @@ def text_frontend(
         first_max_length=FIRST_SEGMENT_TOKENS,
         family_rules=FamilyRules(stops_cuts=traits.ends_cut_segments_in_stop),
         lexicon_file=lexicon_file,
-        heteronyms=_heteronyms(checkpoint, tokenizer),
+        heteronyms=_heteronyms(checkpoint, mandarin),
     )
 
 
-def _heteronyms(checkpoint: Checkpoint, tokenizer: TextTokenizer) -> dict[str, Sequence[Heteronyms]]:
+def _heteronyms(checkpoint: Checkpoint, mandarin: Mandarin | None) -> dict[str, Sequence[Heteronyms]]:
     """Of each accent; "": the checkpoint's own."""
-    mandarin = tokenizer.mandarin if isinstance(tokenizer, PronouncingTokenizer) else None
     first: list[Heteronyms] = [] if mandarin is None else [mandarin]
     usual = checkpoint.load_heteronyms()
     accents = checkpoint.load_accented_words(usual)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from firstword.app.errors import InvalidRequest
-from firstword.app.text.phrases import MARK, SILENT_MARKS, SOUND_MARKS, UNSPACED_MARKS
+from firstword.app.text.phrases import MARK, SILENT_MARKS, SOUND_MARKS, UNSPACED_MARK, UNSPACED_MARKS
 from firstword.app.text.sounds import find_sound, may_begin_sound
 
 MAX_PAUSE_S = 10.0
@@ -23,7 +23,7 @@ MAX_LEXICON_ENTRIES = 10_000
 _CONTROLS = ("[pause:", "[voice:", "[rate:")
 _CANDIDATE = re.compile(rf"[\[<(*{MARK}]")
 _PRIVATE = re.compile(f"[{MARK}]")
-_UNSPACED = re.compile(rf"(?:(?<![^\S\n])[^\S\n]+)?([{UNSPACED_MARKS}-\U00107fff])[^\S\n]*")
+_UNSPACED = re.compile(rf"(?:(?<![^\S\n])[^\S\n]+)?([{UNSPACED_MARK}])[^\S\n]*")
 _MARK = re.compile(
     rf"\[(?P<name>voice):(?P<voice>[^\[\]\n]{{0,{MAX_NAME_CHARS}}})\]"
     rf"|\[(?P<kind>pause|rate):(?P<value>[^\[\]\n]{{0,{MAX_VALUE_CHARS}}})\]"
@@ -133,6 +133,7 @@ class SpeechMarks:
         self._characters: dict[str, str] = {}
         self._ids: dict[str, list[int]] = {}
         joined = frozenset(unspaced)
+        self._has_unspaced = bool(joined)
         self._texts: dict[int, str] = {}  # of marks without a token of their own
         for index, mark in enumerate(dict.fromkeys(taken)):
             first = (
@@ -170,7 +171,9 @@ class SpeechMarks:
 
     def encode(self, text: str) -> list[int]:
         """Return text tokens; a mark's character gives the mark's, everything else is text."""
-        text = _UNSPACED.sub(r"\1", text).translate(self._texts)
+        if self._has_unspaced:
+            text = _UNSPACED.sub(r"\1", text)
+        text = text.translate(self._texts)
         ids: list[int] = []
         start = 0
         for found in _PRIVATE.finditer(text):

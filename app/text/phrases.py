@@ -24,6 +24,7 @@ HAN = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 # Private characters that stand for the tokenizer's speech marks; each is a phrase by itself.
 SOUND_MARKS = "\U00100000"  # from here on those that are heard, such as laughter or a phoneme
 UNSPACED_MARKS = "\U00104000"  # likewise, and no blank stands beside them
+UNSPACED_MARK = f"{UNSPACED_MARKS}-\U00107fff"
 SILENT_MARKS = "\U00108000"  # from here on those that change how the words beside them are said
 MARK = f"{SOUND_MARKS}-\U0010ffff"
 
@@ -33,7 +34,7 @@ HAN_AFTER_DIGITS = 4  # as many as a unit may have
 
 _WORD = re.compile(rf"\s{{64}}|\s{{0,63}}(?:[{UNSPACED}{MARK}]|[^\s{UNSPACED}{MARK}]{{1,{MAX_WORD}}})")
 _UNSPACED_END = re.compile(f"[{UNSPACED}{MARK}]$")
-_UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}{UNSPACED_MARKS}-\U00107fff]")
+_UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}{UNSPACED_MARK}]")
 _DIGIT = re.compile("[0-9０-９]")
 _LATIN = "\u2e80"  # the first letter behind European scripts
 _OPENING = re.compile(f"[0-9０-９{units.SIGNS}]")

@@ -168,16 +168,17 @@ def _sample_row(scores: Scores, history: Ids, uniform: float, is_greedy: bool, c
     What a row takes is the number of its calls, so where nothing repeats NumPy looks at the candidates alone.
     """
     best = int(scores.argmax())
-    if is_greedy or not math.isfinite(scores[best]):
-        return best if math.isfinite(scores[best]) else -1
+    if not math.isfinite(scores[best]):
+        return -1
+    if is_greedy:
+        return best
     powers = np.exp((scores - scores[best]) / np.float32(config.temperature))
     kept = max(0, len(powers) - config.top_k)
     ids = np.flatnonzero(powers >= np.partition(powers, kept)[kept])  # and all that are equal to the last
     ids = ids[np.argsort(-powers[ids], kind="stable")][: config.top_k]
     weights = powers[ids]
-    before = np.append(
-        -1.0, (weights / powers.sum()).cumsum(dtype=np.float64)[:-1]
-    )  # the first is always taken
+    shares = (weights / powers.sum()).cumsum(dtype=np.float64)
+    before = np.append(-1.0, shares[:-1])  # the first is always taken
     is_in = (before < config.top_p) & (weights > 0)
     weights, ids = weights[is_in], ids[is_in]
     if ((ids[:, None] == history).sum(1) >= config.min_repeats).any():

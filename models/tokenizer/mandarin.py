@@ -123,9 +123,7 @@ class Mandarin:
         """How many characters at the end of a text may be read otherwise once more comes."""
         last = list(takewhile(_IS_HAN.match, reversed(text)))
         run = "".join(self._character(one)[0] for one in reversed(last))
-        if text[
-            max(len(text) - len(run) - 1, 0) : len(text) - len(run)
-        ].isdecimal():  # what it counts is looked up with it
+        if _is_behind_digit(text, len(text) - len(run)):  # what it counts is looked up with it
             run = _NUMERAL + run
         start = 0
         while start < len(run):

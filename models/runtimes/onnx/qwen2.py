@@ -146,8 +146,8 @@ class _BoundTokens(NamedTuple):
     memory: object  # of the cache
     rows: range
     bound: BoundRun
-    last: NDArray[np.int32]  # (B,), the input's own memory, as is total (,)
-    total: NDArray[np.int32]
+    last: NDArray[np.int32]  # (B,), shares the memory of the graph's input
+    total: NDArray[np.int32]  # (), likewise
     queries: dict[int, Array]  # of the watched layers (B, 1, H, D)
 
 
@@ -198,7 +198,7 @@ class OnnxQwen2LM:
         """x (B, 1, C). A row without a new token computes one too, behind its end."""
         tokens = self._own.tokens
         if tokens is None or tokens.memory is not context.memory or tokens.rows != context.rows:
-            tokens = self._own.tokens = None  # else the former cache would live until the next one is bound
+            self._own.tokens = None  # else the former cache would live until the next one is bound
             tokens = self._own.tokens = self._bind_tokens(x, context)
         counted = zip(context.counts, context.ends, strict=True)
         tokens.last[:] = [end if count == 0 else end - 1 for count, end in counted]
