@@ -11,11 +11,12 @@ RAY_INSTALLED := $(VENV)/.installed-ray
 TENSORRT_INSTALLED := $(VENV)/.installed-tensorrt
 TRITON_INSTALLED := $(VENV)/triton/.installed
 KERNELS_INSTALLED := $(VENV)/kernels/.installed
+AGENTS_INSTALLED := $(VENV)/agents/.installed
 
 # What is imported is compiled once and kept, or each process would compile what it imports again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: gpu-kit gpu-kit-restore lock pins protos setup setup-serve setup-vllm setup-tensorrt setup-triton setup-kernels setup-ray setup-deploy setup-browser setup-voice serve screenshots dashboards lint check test test-fast test-browser test-cluster bench voice voice-eval clean
+.PHONY: gpu-kit gpu-kit-restore lock pins protos setup setup-serve setup-vllm setup-tensorrt setup-triton setup-kernels setup-agents setup-ray setup-deploy setup-browser setup-voice serve screenshots dashboards lint check test test-fast test-browser test-cluster bench voice voice-eval clean
 
 setup-serve: $(SERVING)
 
@@ -79,6 +80,14 @@ setup-kernels: $(KERNELS_INSTALLED)
 
 $(KERNELS_INSTALLED): $(INSTALLED)
 	$(PIP) --no-deps --target $(VENV)/kernels triton==3.9.0
+	touch $@
+
+# The frameworks that clients/python has plug-ins for, in an environment of their own.
+setup-agents: $(AGENTS_INSTALLED)
+
+$(AGENTS_INSTALLED): clients/python/pyproject.toml
+	$(PYTHON) -m venv $(VENV)/agents
+	$(VENV)/agents/bin/python -m pip install --disable-pip-version-check --quiet './clients/python[livekit,pipecat]'
 	touch $@
 
 # Debian's Prometheus with promtool, Caddy and docker-compose, Helm's library and Kubernetes' schemas, for

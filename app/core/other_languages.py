@@ -4,7 +4,14 @@ from typing import Final
 
 from firstword.app.core.request import EngineInfo
 from firstword.app.errors import InvalidRequest
-from firstword.app.text.language import DEFAULT, MIN_LATIN_LETTERS, NAMES, shares_script, unspoken_languages
+from firstword.app.text.language import (
+    DEFAULT,
+    MIN_LATIN_LETTERS,
+    NAMES,
+    detect_language,
+    shares_script,
+    unspoken_languages,
+)
 
 MIN_LETTERS: Final = 2  # a single one, such as a Greek one in a formula, says nothing
 PUBLISHED: Final = {
@@ -18,21 +25,32 @@ class OtherLanguages:
     """Judges the languages of one text, segment by segment as it is read.
 
     Most of a text is judged, not a name or a sentence in it. English is never refused: it is what a text in
-    Latin letters counts as where nothing tells its language. Nor is a language refused that is written in the
-    script of a spoken one, as single letters tell the two apart.
+    Latin letters counts as where nothing tells its language; segments that are too short to tell it are judged
+    together. Nor is a language refused that is written in the script of a spoken one, as single letters tell the
+    two apart.
     """
 
-    def __init__(self, info: EngineInfo) -> None:
+    def __init__(self, info: EngineInfo, asked: str | None = None) -> None:
+        """asked: the language that was asked for, which is not judged."""
         self._info = info
+        self._asked = asked
         self._num_letters = 0
+        self._short = ""  # segments in Latin letters that are not judged yet
         self._num_unspoken: dict[str, int] = {}  # letters, by language
 
     def read(self, spoken: str, language: str) -> list[str]:
         """Return what to warn of in a segment, in ASCII. language: of it as a whole."""
         info = self._info
         unspoken = unspoken_languages(spoken, language, info.languages)
-        num_letters = sum(map(str.isalpha, spoken))
+        num_letters = _num_letters(spoken)
         self._num_letters += num_letters
+        if self._asked is None and language == DEFAULT and num_letters < MIN_LATIN_LETTERS:
+            self._short += f" {spoken}"
+            num_letters = _num_letters(self._short)
+            if num_letters >= MIN_LATIN_LETTERS:
+                language = detect_language(self._short)
+                unspoken += [code for code in (language,) if code not in (*info.languages, *unspoken)]
+                self._short = ""
         if language in unspoken and language != DEFAULT and not shares_script(language, info.languages):
             self._num_unspoken[language] = self._num_unspoken.get(language, 0) + num_letters
         only = f"{info.checkpoint:.60} speaks {', '.join(info.languages)} only"
@@ -70,6 +88,10 @@ def remedy(language: str, info: EngineInfo) -> str:
     if name is None:
         return f"no checkpoint that is known here speaks {NAMES.get(language, language)}"
     return f"{name} does: firstword download {name}, then FIRSTWORD_CHECKPOINT=models/{name}"
+
+
+def _num_letters(text: str) -> int:
+    return sum(map(str.isalpha, text))
 
 
 def _named(code: str) -> str:

@@ -75,7 +75,7 @@ class TextTask:
         self._events = events
         self._stats = stats
         self._audio = audio
-        self._languages = OtherLanguages(parts.info)
+        self._languages = OtherLanguages(parts.info, resolved.language)
         self._commands: asyncio.Queue[str | Mark] = asyncio.Queue(MAX_PENDING_COMMANDS)
         self._token_streams: list[TokenStream] = []  # of the language model, until they end
         self._open: Utterance | None = None  # the one that text is pushed to, in continuous mode

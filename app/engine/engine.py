@@ -136,7 +136,7 @@ class SpeechEngine:
             text.open, "whole", resolved.language, resolved.reading, warnings, resolved.work
         )
         parts: list[ReadPart] = []
-        languages = OtherLanguages(self.info)
+        languages = OtherLanguages(self.info, resolved.language)
         for item in await asyncio.to_thread(feed.read, request.text, True):
             match item:
                 case Segment():

@@ -39,7 +39,7 @@ async def list_tokens(
         )
         named, number, num_seeds, num_tokens = speaker, -1, 0, 0
         items = await asyncio.to_thread(feed.read, request.text, True)
-        languages = OtherLanguages(parts.info)
+        languages = OtherLanguages(parts.info, resolved.language)
         for segment in (item for item in items if isinstance(item, Segment)):
             unspoken = languages.read(segment.spoken, segment.language)
             warnings += [warning for warning in unspoken if warning not in warnings]

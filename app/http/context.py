@@ -6,6 +6,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from functools import partial
+from typing import Final
 from uuid import uuid4
 
 from firstword.app.clients import Client
@@ -27,6 +28,8 @@ from firstword.app.http.service import Service
 from firstword.app.http.session import StreamSession
 from firstword.app.http.streaming import resolve_output_format
 from firstword.app.speakers.interface import SentRecording, checked_transcript
+
+CANCEL_AFTER_DONE_S: Final = 60.0  # all audio is sent long before it has been played
 
 
 @dataclass(frozen=True, slots=True)

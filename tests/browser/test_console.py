@@ -4,9 +4,11 @@ import asyncio
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import httpx
 import numpy as np
 import pytest
 
@@ -15,7 +17,7 @@ from firstword.app.audio.watermark import Watermark
 from firstword.app.errors import Overloaded
 from firstword.app.provenance import Provenance
 from tests.support.browser import Watch, open_console, until, until_says
-from tests.support.fake_engine import FakeEngine
+from tests.support.fake_engine import INFO, FakeEngine
 from tests.support.fake_speakers import FakeSpeakers
 from tests.support.serving import make_services, make_surfaces, serving
 from tests.support.sounds import tone
@@ -45,11 +47,11 @@ AudioBuffer.prototype.copyToChannel = function (samples, channel) {
 FIRST_PAINT = """() => performance.getEntriesByName("first-contentful-paint")[0].startTime"""
 
 
-async def faults_of(page: "Page", **options: object) -> list[str]:
-    """What axe-core finds that is serious or critical. options: its own."""
+async def faults_of(page: "Page", within: str | None = None, **options: object) -> list[str]:
+    """What axe-core finds that is serious or critical. within: a selector. options: its own."""
     from axe_playwright_python.async_playwright import Axe  # installed where a browser is
 
-    results = await Axe().run(page, options=options or None)
+    results = await Axe().run(page, within, options or None)
     return [
         f"{fault['id']}: {node['html'][:120]}"
         for fault in results.response["violations"]
@@ -70,6 +72,31 @@ async def test_a_page_can_be_used_by_everybody(page: "Page", name: str) -> None:
         await page.set_viewport_size({"width": 360, "height": 740})
         assert await page.evaluate("document.scrollingElement.scrollWidth") <= 360
         watch.assert_quiet()  # while it is served: the page of the server goes on asking
+
+
+async def test_who_speaks_is_chosen_before_the_player_on_a_phone_and_by_accent_too(page: "Page") -> None:
+    british = replace(INFO, accents=("british",))
+    async with serving(make_services(FakeEngine(info=british))) as url:
+        await page.set_viewport_size({"width": 360, "height": 740})
+        await open_console(page, url)
+        tops = [
+            await page.evaluate(f"document.getElementById('{name}').getBoundingClientRect().top")
+            for name in ("speak-speakers", "speak-text", "speak-player")
+        ]
+        assert tops == sorted(tops)
+        assert tops[0] < 740, "without scrolling"
+        for name in ("speak", "converse"):
+            said = await page.locator(f"#{name}-language option").all_inner_texts()
+            assert "British English (en-GB)" in said
+
+
+async def test_the_server_page_shows_what_was_before_it(page: "Page") -> None:
+    async with serving(make_services()) as url:
+        async with httpx.AsyncClient() as client:
+            (await client.post(f"{url}/tts", json={"text": "Hello."})).raise_for_status()
+        await open_console(page, url, "server")
+        await until_says(page, "#server-ttfb-hint", "1 stream since the server was started")
+        await until_says(page, "#server-rtf-hint", "1 stream since the server was started")
 
 
 async def test_the_console_is_light_and_soon_there(page: "Page") -> None:
@@ -446,6 +473,7 @@ async def test_words_are_marked_as_they_sound_where_the_server_sends_their_times
     async with serving(make_services()) as url:
         await page.route_web_socket("**/tts/stream", serve)
         watch = await open_console(page, url, "converse")
+        assert await page.is_hidden("#converse-exact"), "nobody knows yet"
         await page.fill("#converse-input", "One two.")
         await page.click("#converse-send")
         for word in ("One", "two."):
@@ -493,5 +521,9 @@ async def test_the_apis_pages_work_without_the_internet(page: "Page", path: str,
         assert await page.locator(shown).count() >= 13
         assert watch.foreign == []
         assert [error for error in watch.errors if "401" not in error] == []
+        for theme in ("light", "dark"):
+            await page.emulate_media(color_scheme=theme)
+            badges = ".info .title" if path == "/docs" else None  # the rest there is Swagger UI's
+            assert await faults_of(page, badges, runOnly=["color-contrast"]) == []
         if path == "/asyncapi":
             assert await faults_of(page) == []

@@ -30,6 +30,8 @@ def judge(info: EngineInfo, *segments: str) -> None:
         (["Guten Morgen, wie geht es Ihnen heute? Der Zug fährt um sieben."], "German (de)"),
         (["Hello.", "Сегодня хорошая погода."], "Russian (ru)"),
         (["Привет."], "Russian (ru)"),
+        (["Guten Morgen.", "wie geht es Ihnen heute?", "Der Zug ist heute leider verspaetet."], "German (de)"),
+        (["Guten Morgen.", "wie geht es Ihnen heute?"], "German (de)"),
     ],
 )
 def test_most_of_a_text_decides(segments: list[str], language: str) -> None:
@@ -50,10 +52,26 @@ def test_most_of_a_text_decides(segments: list[str], language: str) -> None:
         ["π", " is about three."],
         ["Hallo Welt"],
         ["12:30"],
+        ["She turned to the others on the platform and said:", "Der Zug ist leider verspaetet.", "Oh no."],
+        ["Sure!", "Here you go.", "Bon appetit.", "Ciao!", "See you at seven.", "Take care."],
     ],
 )
 def test_a_name_or_a_sentence_among_others_does_not(segments: list[str]) -> None:
     judge(REFUSING, *segments)
+
+
+def test_a_language_that_was_asked_for_is_not_judged() -> None:
+    languages = OtherLanguages(REFUSING, asked="en")
+    for segment in ("Guten Morgen.", "wie geht es Ihnen heute?"):
+        assert languages.read(segment, "en") == []
+    languages.check()
+
+
+def test_short_segments_are_warned_of_once_together_they_tell() -> None:
+    languages = OtherLanguages(replace(REFUSING, refuses_other_languages=False))
+    said = [languages.read(one, "en") for one in ("Guten Morgen.", "wie geht es Ihnen heute?", "Danke.")]
+    assert [len(warnings) for warnings in said] == [0, 1, 0]
+    assert "German (de)" in said[1][0]
 
 
 def test_a_text_that_comes_word_by_word_is_not_judged_by_its_first() -> None:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from firstword.app.errors import InvalidRequest, TtsError
 from firstword.app.http import context_messages as ws
-from firstword.app.http.context import Context, Peer
+from firstword.app.http.context import CANCEL_AFTER_DONE_S, Context, Peer
 from firstword.app.http.errors import invalid_request, rejections_counted
 from firstword.app.http.limits import upload_body, upload_too_large
 from firstword.app.http.routes import Guard
@@ -105,6 +105,7 @@ class Conversation:
         self._call = call
         self._context: Context | None = None  # None: nothing has come
         self._has_begun = asyncio.Event()
+        self._awaits_cancel = False  # behind `done`
 
     async def run(self, requests: Any) -> None:
         """Read and speak until the speech has ended. Raises what either does."""
@@ -112,15 +113,19 @@ class Conversation:
         speaking = asyncio.create_task(self._speak())
         try:
             await asyncio.wait((reading, speaking), return_when=asyncio.FIRST_COMPLETED)
-            if not speaking.done():  # all has come, it was cancelled, or something wrong came
-                cancelled = await reading
-                if cancelled is None:
-                    await asyncio.wait((speaking,))
-                else:
-                    await asyncio.wait((speaking,))
-                    await self._call.write(SpeechEvent(cancelled=_event_of(cancelled)))
+            if not reading.done():
+                await speaking
+                if not self._awaits_cancel:
                     return
-            await speaking
+                await asyncio.wait((reading,), timeout=CANCEL_AFTER_DONE_S)
+                if not reading.done():
+                    return
+            cancelled = await reading  # all has come, it was cancelled, or something wrong came
+            await asyncio.wait((speaking,))
+            if cancelled is None:
+                await speaking
+            else:
+                await self._call.write(SpeechEvent(cancelled=_event_of(cancelled)))
         except asyncio.CancelledError:
             if self._context is not None:
                 self._context.cancel(self._call.cancel_reason)
@@ -139,7 +144,7 @@ class Conversation:
         async for request in requests:
             kind = request.WhichOneof("event")
             if kind == "cancel":
-                return self._opened().cancel("client_cancel")
+                return self._opened().cancel("client_cancel", _played_ms_of(request.cancel))
             if kind == "start":
                 if self._context is not None:
                     raise InvalidRequest("`start` came twice; it is the first message of a call", "start")
@@ -154,6 +159,7 @@ class Conversation:
             elif kind == "flush":
                 context.flush()
             else:
+                self._awaits_cancel = request.end.awaits_cancel
                 context.end_text()
         if self._opened().takes_text:
             self._opened().end_text()
@@ -241,7 +247,21 @@ async def _events(audio: SpokenAudio) -> AsyncGenerator[Any]:
 
 
 def _event_of(cancelled: ws.Cancelled) -> Any:
-    return Cancelled(audio_ms_sent=cancelled.audio_ms_sent, spoken_text=cancelled.spoken_text)
+    return Cancelled(
+        audio_ms_sent=cancelled.audio_ms_sent,
+        spoken_text=cancelled.spoken_text,
+        remaining_text=cancelled.remaining_text,
+    )
+
+
+def _played_ms_of(cancel: Any) -> float | None:
+    """Raises InvalidRequest."""
+    if not cancel.HasField("played_ms"):
+        return None
+    played_ms: float = cancel.played_ms
+    if not played_ms >= 0:  # NaN among them
+        raise InvalidRequest(f"played_ms is {played_ms:g}; expected 0 or more", "played_ms")
+    return played_ms
 
 
 def _started(request_id: str, format: str, sample_rate_hz: int) -> Any:

@@ -12,7 +12,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from firstword.app.clients import Client
 from firstword.app.errors import CancelReason, InvalidRequest, UpgradeRequired
-from firstword.app.http.context import Context, Peer
+from firstword.app.http.context import CANCEL_AFTER_DONE_S, Context, Peer
 from firstword.app.http.context_messages import NOTHING_SPOKEN, Done, Start
 from firstword.app.http.errors import INTERNAL, row_of
 from firstword.app.http.routes import Guard
@@ -41,7 +41,6 @@ GOING_AWAY = 1001  # close codes, RFC 6455 and its registry
 TOO_BIG = 1009
 RESTARTING = 1012
 CLOSE_TIMEOUT_S = 5.0  # for the last messages to go out
-CANCEL_AFTER_DONE_S = 60.0
 MAX_ENDED_CONTEXTS = 64  # remembered, as messages for them may be under way
 
 logger = logging.getLogger(__name__)

@@ -9,11 +9,13 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Word:
-    """A word and when it sounds, in milliseconds from the start of the speech."""
+    """A word, when it sounds, in milliseconds from the start of the speech, and where it is in the text."""
 
     text: str
     start_ms: float
     end_ms: float
+    char_start: int
+    char_end: int
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Text: TypeAlias = str | Iterable[str | None] | AsyncIterable[str | None]
 PCM_BYTES = 2  # of a sample
+WORD_FIELDS = tuple(Word.__dataclass_fields__)
 ANSWER_TIMEOUT_S = 5.0  # of a `cancel`
 _END = object()
 
@@ -97,6 +98,11 @@ class AsyncSpeech:
         while (message := await self._next())["type"] != "cancelled":
             pass
         return message
+
+    @property
+    def text(self) -> str:
+        """What has been sent."""
+        return "".join(self._sent)
 
     def note_played(self, num_bytes: int) -> None:
         """Count PCM that the listener has heard, for `played_ms` and `interrupt`."""
@@ -190,5 +196,5 @@ async def _pieces(text: Text) -> AsyncIterator[Any]:
 
 
 def _audio_of(message: Mapping[str, Any]) -> Audio:
-    words = tuple(Word(word["text"], word["start_ms"], word["end_ms"]) for word in message.get("words") or ())
+    words = tuple(Word(*map(word.get, WORD_FIELDS)) for word in message.get("words") or ())
     return Audio(message["data"], message["start_ms"], message["duration_ms"], words)

@@ -206,6 +206,36 @@ async def test_a_conversation_that_is_cancelled_tells_what_was_spoken() -> None:
     assert counted(services, "tts_cancelled_total", reason="client_cancel") == 1
 
 
+@pytest.mark.parametrize(("played_ms", "spoken"), [(200, "One"), (None, "One two three.")])
+async def test_a_conversation_is_cancelled_behind_done_where_it_was_played(
+    played_ms: float | None, spoken: str
+) -> None:
+    text = "One two three."
+    async with grpc_serving(make_services()) as rpc:
+        call = rpc.speech("Converse")()
+        await call.write(ConverseRequest(text=text))
+        await call.write(ConverseRequest(end={"awaits_cancel": True}))
+        while (await call.read()).WhichOneof("event") != "done":
+            pass
+        await call.write(ConverseRequest(cancel={"played_ms": played_ms}))
+        cancelled = (await call.read()).cancelled
+        assert (cancelled.spoken_text, cancelled.remaining_text) == (spoken, text[len(spoken) :])
+        assert await call.read() is grpc.aio.EOF
+
+
+@pytest.mark.parametrize("waits_s", [0.0, 60.0])
+async def test_a_conversation_ends_with_done_where_no_cancel_is_to_come(
+    waits_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As none was announced, or none came in time."""
+    monkeypatch.setattr("firstword.app.surfaces.grpc.speech.CANCEL_AFTER_DONE_S", waits_s)
+    async with grpc_serving(make_services()) as rpc, asyncio.timeout(20):
+        call = rpc.speech("Converse")()
+        await call.write(ConverseRequest(text=HELLO))
+        await call.write(ConverseRequest(end={"awaits_cancel": not waits_s}))
+        assert (await collected(call))[0] == ["started", "audio", "done"]
+
+
 @pytest.mark.parametrize(
     ("requests", "code"),
     [
@@ -215,6 +245,7 @@ async def test_a_conversation_that_is_cancelled_tells_what_was_spoken() -> None:
         ([{"start": {"mode": "whole"}}], "invalid_request"),
         ([{}], "invalid_request"),
         ([{"text": "x" * 5000}], "text_too_long"),
+        ([{"text": "a"}, {"cancel": {"played_ms": float("nan")}}], "invalid_request"),
     ],
 )
 async def test_what_a_conversation_cannot_mean_ends_it(requests: list[dict[str, Any]], code: str) -> None:
