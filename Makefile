@@ -29,8 +29,8 @@ TORCH_INDEX ?= $(if $(shell command -v nvidia-smi),,https://download.pytorch.org
 # Nothing is compiled that nothing imports: of 170 MB, 30.
 PIP_SHOWN := $(BIN)/python -m pip install --disable-pip-version-check --no-compile
 PIP := $(PIP_SHOWN) --quiet
-# What extras need, as requirements.lock has it, each file by its hash.
-locked = $(BIN)/python deploy/lock.py $(1) > $(VENV)/packages.txt && $(PIP) --require-hashes --no-deps -r $(VENV)/packages.txt
+# What extras need, as requirements.lock has it, each file by its hash; pip's words instead of silence by the second.
+locked = $(BIN)/python deploy/lock.py $(1) > $(VENV)/packages.txt && $(or $(2),$(PIP)) --require-hashes --no-deps -r $(VENV)/packages.txt
 
 # What serving needs. torch is not in the lock: it is installed in the build that is this machine's, with what it
 # alone needs, in the version that all was measured with. What a start imports is compiled here, or the first
@@ -39,7 +39,7 @@ $(SERVING): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Firstword needs Python 3.11 or newer, found " + sys.version.split()[0])'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo 'Fetching what serving needs: 70 packages of 0.4 GB, then torch; once, and for minutes.'
-	$(call locked)
+	$(call locked,,$(PIP_SHOWN))
 	$(PIP_SHOWN) $(if $(TORCH_INDEX),--retries 1 --timeout 10 --extra-index-url $(TORCH_INDEX)) $(TORCH)
 	$(PIP) --no-build-isolation --no-deps -e .
 	$(BIN)/python -m compileall -q app models

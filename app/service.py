@@ -324,6 +324,6 @@ def _greeting(host: str, port: int, service: Service) -> str:
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     key = "" if service.auth.keys.is_open else " -H 'Authorization: Bearer YOUR_KEY'"
     return (
-        f"{address} speaks with {info.checkpoint} ({info.backend}). Open it in a browser, or hear it: "
-        f'curl{key} {address}/tts --json \'{{"text":"Hello, world.","stream":false}}\' -o hello.wav'
+        f"{address} speaks with {info.checkpoint}. Open it in a browser, or hear it: "
+        f"curl{key} '{address}/tts?text=Hello,+world.&stream=false' -o hello.wav"
     )

@@ -25,7 +25,7 @@ class CommandGroup(TyperGroup):
             causes = list(_leaves(error))
             if not all(_is_of_the_world(cause) for cause in causes):
                 raise
-            line = "; ".join(" ".join(str(cause).split()) for cause in causes)
+            line = "; ".join(" ".join(_said_by(cause).split()) for cause in causes)
             to_stderr().print(
                 f"firstword: {line}", style="red", markup=False, highlight=False, soft_wrap=True
             )
@@ -59,6 +59,13 @@ def end_at_first_log_line(end: Callable[[], None]) -> None:
 
     for handler in logging.getLogger().handlers:
         handler.addFilter(note)
+
+
+def _said_by(error: Exception) -> str:
+    """Of the system's own errors without its number."""
+    if isinstance(error, OSError) and error.strerror and isinstance(error.filename, str):
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 def _leaves(error: Exception) -> Iterator[Exception]:

@@ -11,6 +11,7 @@ from firstword.app.settings import LOCAL_URL, PREFIX
 
 speakers = typer.Typer(name="speakers", help="Register, show and move the speakers of a running server.")
 
+COLUMNS = ("name", "kind", "owner", "access", "seconds", "language", "who")  # of the list, where one has it
 Name = Annotated[str, typer.Argument(help="The speaker's name: letters, digits, _ and -, at most 64.")]
 Url = Annotated[str, typer.Option("--url", envvar=f"{PREFIX}CLIENT_URL", help="Where the server is.")]
 ApiKey = Annotated[
@@ -48,13 +49,29 @@ def list_all(url: Url = LOCAL_URL, api_key: ApiKey = None) -> None:
 
     with open_client(url, api_key) as client:
         known = json_of(ask(client, "GET", "/speakers"))["speakers"]
-    table = Table("name", "who", "kind", "owner", "access", "seconds", "language", "transcript", box=None)
-    for speaker in known:
-        whose = (speaker["kind"], speaker.get("owner") or "", speaker.get("access", ""))
-        fields = (*whose, f"{speaker['duration_s']:.1f}", speaker["language"] or "")
-        who = ", ".join((speaker.get("description") or {}).values())
-        table.add_row(*map(_plain, (speaker["name"], who, *fields, speaker["transcript"])))
+    rows = [_row(speaker) for speaker in known]
+    used = [column for column in COLUMNS if any(row[column] for row in rows)]
+    table = Table(box=None)
+    for column in used:
+        table.add_column(column, no_wrap=True)
+    for row in rows:
+        table.add_row(*(_plain(row[column]) for column in used))
     to_stdout().print(table)
+
+
+def _row(speaker: dict[str, Any]) -> dict[str, str]:
+    """One line of the list; `show` has the rest."""
+    about = speaker.get("description") or {}
+    is_registered = speaker["kind"] == "registered"
+    return {
+        "name": speaker["name"],
+        "kind": speaker["kind"],
+        "owner": speaker.get("owner") or "",
+        "access": speaker.get("access", "") if is_registered else "",
+        "seconds": f"{speaker['duration_s']:.1f}" if is_registered else "",
+        "language": speaker["language"] or about.get("language") or "",
+        "who": ", ".join(about[part] for part in ("sex", "age", "manner", "accent") if about.get(part)),
+    }
 
 
 @speakers.command()
@@ -140,7 +157,8 @@ def _show(speaker: dict[str, Any]) -> None:
     warnings = quality.get("warnings", [])
     figures = {name: value for name, value in quality.items() if name != "warnings"}
     for name, value in ({key: speaker[key] for key in speaker if key != "quality"} | figures).items():
-        typer.echo(f"{name}: {'' if value is None else _plain(value)}")
+        shown = "" if value is None else round(value, 3) if isinstance(value, float) else value
+        typer.echo(f"{name}: {_plain(shown)}")
     for warning in warnings:
         typer.echo(f"warning: {_plain(warning)}")
 

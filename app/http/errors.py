@@ -288,10 +288,26 @@ def _describe(fault: Fault, known_fields: Iterable[str]) -> str:
     return f"{field}: {fault['msg']}; got {_describe_value(fault['input'])}{hint}"
 
 
+ELSEWHERE: Final[Mapping[str, Sequence[str]]] = {
+    "input": ("text",),
+    "text": ("input",),
+    "voice_id": ("speaker", "voice"),
+    "response_format": ("format",),
+    "output_format": ("format",),
+    "instructions": ("instruct",),
+    "language_code": ("language",),
+    "prompt_wav": ("reference_audio",),
+    "prompt_text": ("reference_text",),
+}
+"""What other servers call a field of ours, by their name."""
+
+
 def unknown_field(name: str, known_fields: Iterable[str]) -> str:
     """Return a message that suggests the known field with the most similar name, if one is similar."""
     name = _shorten(name)
-    nearest = get_close_matches(name, known_fields, n=1, cutoff=0.75)
+    known = list(known_fields)
+    nearest = get_close_matches(name, known, n=1, cutoff=0.75)
+    nearest = nearest or [ours for ours in ELSEWHERE.get(name, ()) if ours in known][:1]
     return f"unknown field `{name}`; {f'did you mean `{nearest[0]}`?' if nearest else 'remove it'}"
 
 

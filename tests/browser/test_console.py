@@ -201,6 +201,8 @@ async def test_an_error_stands_at_its_field_and_a_warning_looks_like_one(page: "
         await page.fill("#speak-text", "Добрый день, как дела.")
         await page.click("#speak-go")
         await page.wait_for_selector("#trouble.warning:not([hidden])")
+        assert (await page.inner_text("#trouble span")).count(";") == 0, "what helps stands below, smaller"
+        assert "FIRSTWORD_CHECKPOINT" in await page.inner_text("#trouble small")
         await page.fill("#speak-text", "Hello.")
         await page.click("#speak-go")
         await until_says(page, "#speak-status", "Spoken")

@@ -62,6 +62,7 @@ async def test_speaker_comes_is_shown_and_goes(known: FakeSpeakers, tmp_path: Pa
 
     listed = (await run_beside("list")).output.splitlines()
     assert [line.split()[0] for line in listed] == ["name", "hum", "anna", "bob"]
+    assert "transcript" not in listed[0], "one line a speaker, which a terminal has room for"
 
     removed = await run_beside("rm", "bob")
     assert removed.exit_code == 0, removed.output
@@ -115,7 +116,8 @@ async def test_warnings_about_a_recording_are_shown(known: FakeSpeakers) -> None
 
 @pytest.mark.usefixtures("_found_by_environment")
 async def test_what_a_server_sends_cannot_steer_the_terminal(known: FakeSpeakers) -> None:
-    known.speakers["hum"] = replace(HUM, transcript="\x1b[2Jgone\nname: evil")
+    evil = "\x1b[2Jgone\nname: evil"
+    known.speakers["hum"] = replace(HUM, transcript=evil, language=evil)
     for words in (("show", "hum"), ("list",)):
         output = (await run_beside(*words)).output
         assert "\x1b" not in output
@@ -134,9 +136,9 @@ async def test_what_a_server_sends_cannot_steer_the_terminal(known: FakeSpeakers
         (("show", "hum/x"), "; is --url where a Firstword server is, without a path behind it? (HTTP 404, "),
         (("rm", "hum"), "'hum' is built in and cannot be changed. (HTTP 400, invalid_request)"),
         (("add", "anna", "a.wav"), "or delete it with `firstword speakers rm` (HTTP 409, speaker_exists)"),
-        (("add", "new", "missing.wav"), "No such file or directory: 'missing.wav'"),
+        (("add", "new", "missing.wav"), "firstword: missing.wav: No such file or directory"),
         (("import", "a.wav", "--name", "anna"), "(HTTP 409, speaker_exists)"),
-        (("export", "anna", "-o", "nowhere/a"), "No such file or directory: 'nowhere/a'"),
+        (("export", "anna", "-o", "nowhere/a"), "firstword: nowhere/a: No such file or directory"),
     ],
 )
 async def test_refusal_is_one_line(tmp_path: Path, words: tuple[str, ...], expected: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 _STARTS_WITHIN_S = 240  # on a machine that does something else too
 _GRPC_ADDRESS = re.compile(r"gRPC is on (\S+:\d+)\.")
-_ADDRESS = re.compile(r"(http://[\d.]+:\d+) speaks with (\S+) \((\w+)\)")
+_ADDRESS = re.compile(r"(http://[\d.]+:\d+) speaks with (\S+)\. ")
 
 
 @dataclass(eq=False)

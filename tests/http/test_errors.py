@@ -199,6 +199,7 @@ async def test_a_method_that_a_path_does_not_know_is_refused() -> None:
     [
         ("/tts", {"text": "Hi.", "spaeker": "anna"}, "unknown field `spaeker`; did you mean `speaker`?"),
         ("/tts", {"text": "Hi.", "tempo": 1}, "unknown field `tempo`; remove it"),
+        ("/tts", {"input": "Hi."}, "`text` is missing; unknown field `input`; did you mean `text`?"),
         ("/tts", {}, "`text` is missing"),
         ("/v1/audio/speech", {"input": 5}, "`input`: Input should be a valid string; got 5"),
         ("/tts", [], "send a JSON object with Content-Type: application/json"),

@@ -21,6 +21,8 @@ export function svg(tag, attributes = {}, ...children) {
   return element;
 }
 
+const LONG_MESSAGE = 160; // characters; what is behind its first clause is shown smaller
+
 const PATHS = {
   play: "M6 4l10 6-10 6z",
   pause: "M6 4h3v12H6zM11 4h3v12h-3z",
@@ -66,9 +68,12 @@ export function showTrouble(error, { at = null, isWarning = false, hint = "" } =
       at.focus({ preventScroll: true });
     }
   } else $("main").prepend(box);
-  const text = h("span", {}, typeof error === "string" ? error : error.message);
+  const message = typeof error === "string" ? error : error.message;
+  const cut = message.length > LONG_MESSAGE ? message.indexOf("; ") : -1;
+  const [said, rest] = cut < 0 ? [message, ""] : [`${message.slice(0, cut)}.`, message.charAt(cut + 2).toUpperCase() + message.slice(cut + 3)];
+  const text = h("span", {}, said);
   const close = h("button", { type: "button", className: "link", onclick: () => showTrouble(null) }, "Dismiss");
-  box.replaceChildren(h("div", {}, text, hint ? h("small", {}, hint) : null), close);
+  box.replaceChildren(h("div", {}, text, ...[rest, hint].filter(Boolean).map((more) => h("small", {}, more))), close);
   box.scrollIntoView({ block: "nearest" });
 }
 
