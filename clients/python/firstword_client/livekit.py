@@ -78,6 +78,7 @@ class _Written(tts.SynthesizeStream):
     _tts: TTS
 
     async def _run(self, output_emitter: tts.AudioEmitter) -> None:
+        """Speak up to the first flush behind a text: the framework has one segment in a stream."""
         _initialize(output_emitter, self._tts, is_stream=True)
         async for first in self._input_ch:
             if isinstance(first, str):
@@ -85,9 +86,9 @@ class _Written(tts.SynthesizeStream):
                 output_emitter.start_segment(segment_id=utils.shortuuid())
                 await self._tts.speak(self._segment(first), output_emitter)
                 output_emitter.end_segment()
+                return
 
     async def _segment(self, first: str) -> AsyncIterator[str]:
-        """Give the pieces up to a flush."""
         yield first
         async for piece in self._input_ch:
             if not isinstance(piece, str):

@@ -60,14 +60,16 @@ const path = (name, ...more) => ["/speakers", encodeURIComponent(name), ...more]
 
 function showList(speakers) {
   const isDefault = (speaker) => speaker.name === getCapabilities()?.default_speaker;
-  $("speakers-list").replaceChildren(...speakers.map((speaker) => itemOf(speaker, isDefault(speaker))));
+  const isBuiltIn = ({ kind }) => Number(kind !== "registered"); // behind one's own
+  const sorted = [...speakers].sort((a, b) => isBuiltIn(a) - isBuiltIn(b));
+  $("speakers-list").replaceChildren(...sorted.map((speaker) => itemOf(speaker, isDefault(speaker))));
 }
 
 function itemOf(speaker, isDefault) {
   const { name, kind, quality, damaged } = speaker;
   const trying = (action) => attempt("", action, $("speakers-list").querySelector(`[data-name="${CSS.escape(name)}"]`));
   const badge = (text, type = "") => h("span", { className: `badge ${type}` }, text);
-  const about = [speaker.description && wordsFor(speaker), formatS(speaker.duration_s), speaker.language, speaker.transcript && `“${speaker.transcript}”`];
+  const ofRecording = [formatS(speaker.duration_s), speaker.language, speaker.transcript && `“${speaker.transcript}”`];
   const button = (text, action, label = `${text} ${name}`) =>
     h("button", { type: "button", "aria-label": label, onclick: action }, text);
   const isOwn = kind === "registered";
@@ -92,7 +94,7 @@ function itemOf(speaker, isDefault) {
         speaker.cached ? null : badge("not in memory"),
         quality?.warnings.length ? badge("could be better", "warn") : null,
       ),
-      h("div", { className: "about" }, [...about, measured].filter(Boolean).join(" · ")),
+      h("div", { className: "about" }, speaker.description ? wordsFor(speaker) : [...ofRecording, measured].filter(Boolean).join(" · ")),
       notes,
     ),
     h(
