@@ -25,9 +25,9 @@ class OtherLanguages:
     """Judges the languages of one text, segment by segment as it is read.
 
     Most of a text is judged, not a name or a sentence in it. English is never refused: it is what a text in
-    Latin letters counts as where nothing tells its language; segments that are too short to tell it are judged
-    together. Nor is a language refused that is written in the script of a spoken one, as single letters tell the
-    two apart.
+    Latin letters counts as where nothing tells its language; segments that are too short to tell it are
+    judged together. Nor is a language refused that is written in the script of a spoken one, as single
+    letters tell the two apart.
     """
 
     def __init__(self, info: EngineInfo, asked: str | None = None) -> None:

@@ -30,7 +30,10 @@ def judge(info: EngineInfo, *segments: str) -> None:
         (["Guten Morgen, wie geht es Ihnen heute? Der Zug fährt um sieben."], "German (de)"),
         (["Hello.", "Сегодня хорошая погода."], "Russian (ru)"),
         (["Привет."], "Russian (ru)"),
-        (["Guten Morgen.", "wie geht es Ihnen heute?", "Der Zug ist heute leider verspaetet."], "German (de)"),
+        (
+            ["Guten Morgen.", "wie geht es Ihnen heute?", "Der Zug ist heute leider verspaetet."],
+            "German (de)",
+        ),
         (["Guten Morgen.", "wie geht es Ihnen heute?"], "German (de)"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The package installs beside the newest frameworks of voice agents, by asking the package index: on demand."""
+"""The package installs beside the newest frameworks of voice agents; asks the package index, on demand."""
 
 import json
 import subprocess
@@ -17,7 +17,9 @@ SOURCES_ALONE = "docopt"  # pure Python that nobody made a wheel of
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 @pytest.mark.parametrize("extras", [(), ("grpc",)], ids=["base", "grpc"])
-def test_a_framework_keeps_its_newest_version(framework: str, extras: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_framework_keeps_its_newest_version(
+    framework: str, extras: tuple[str, ...], tmp_path: Path
+) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     ours = [one for extra in extras for one in project["optional-dependencies"][extra]]
     newest = resolved(tmp_path / "alone.json", "--no-deps", framework)

@@ -38,7 +38,7 @@ class _Turn:
 
 
 class FirstwordTTSService(TTSService):
-    """`FirstwordTTSService("http://localhost:8000", speaker="wren")`, in a pipeline behind the language model."""
+    """`FirstwordTTSService("http://localhost:8000", speaker="wren")`, behind the language model."""
 
     def __init__(
         self,
