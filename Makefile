@@ -90,10 +90,10 @@ $(AGENTS_INSTALLED): clients/python/pyproject.toml
 	$(VENV)/agents/bin/python -m pip install --disable-pip-version-check --quiet './clients/python[livekit,pipecat]'
 	touch $@
 
-# Debian's Prometheus with promtool, Caddy and docker-compose, Helm's library and Kubernetes' schemas, for
+# Debian's Prometheus with promtool, Caddy, nginx and docker-compose, Helm's library and Kubernetes' schemas, for
 # tests/deploy; as root, unlike other targets.
 setup-deploy: setup
-	apt-get install -y --no-install-recommends prometheus caddy docker-compose
+	apt-get install -y --no-install-recommends prometheus caddy docker-compose nginx
 	$(call locked,deploy)
 
 # Ray Serve, for `firstword serve --ray` and the tests marked `cluster`: 80 MB, three minutes.
