@@ -344,7 +344,10 @@ class SpeakerOptions:
     ] = None
     default_speaker: Annotated[
         str | None,
-        Field(description="Speaker of requests that name none; empty is the checkpoint's first"),
+        Field(
+            description="Speaker of requests that name none, in whatever language; empty is the "
+            "checkpoint's own, which may be another one for each language"
+        ),
     ] = None
     loudness_lufs: Annotated[
         float | None,

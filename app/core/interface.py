@@ -72,10 +72,14 @@ class SynthesisStream(Protocol):
     """
 
     request: SynthesisRequest
-    speaker: str  # its name, the default filled in
     sample_rate_hz: int
     stats: StreamStats
     watermark: Watermark | None  # that its samples have; a change of speed destroys it
+
+    @property
+    def speaker(self) -> str:
+        """Its name, the default filled in; "" until the first audio where the text's language decides."""
+        ...
 
     @property
     def transcripts(self) -> Sequence[UtteranceTranscript]:

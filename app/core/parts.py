@@ -92,23 +92,28 @@ class StreamParts:
         tag = request.voice.language
         language = self.info.language_of(tag)
         reading, own = request.reading, None
+        follows_text = self.info.speaker_of(request) == ""
+        name = request.voice.speaker
+        if name is None and request.speech is None:
+            name = self.info.default_speakers.get(language or "")
         if request.voice.reference is None:
-            speaker = self.speakers.get(request.voice.speaker, request.client)
+            speaker = self.speakers.get(name, request.client)
             own = speaker.language if speaker.description is None else speaker.description.language
-            spoken = primary_language(own or "")
+            spoken = "" if follows_text else primary_language(own or "")
             reading = replace(reading, speaker_lexicon=speaker.lexicon, speaker_language=spoken)
         reading = replace(reading, accent=self.info.accent_of(tag, own))
         num_item_chars = len(request.text or "") if request.delivery.is_background else 0
-        return ResolvedReading(language, reading, Work(self.info.limits, num_item_chars))
+        work = Work(self.info.limits, num_item_chars)
+        return ResolvedReading(language, name, follows_text, reading, work)
 
     async def prepared(
-        self, request: SynthesisRequest, on_miss: Callable[[], None] = lambda: None
+        self, request: SynthesisRequest, name: str | None, on_miss: Callable[[], None] = lambda: None
     ) -> PreparedSpeaker:
-        """Return the request's speaker. Raises as `PreparedSpeakers.prepared` does."""
+        """Return the request's speaker, of that name. Raises as `PreparedSpeakers.prepared` does."""
         reference = request.voice.reference
         if isinstance(reference, PreparedSpeaker):
             return reference
-        speaker = await self.speakers.prepared(request.voice.speaker, request.client, reference, on_miss)
+        speaker = await self.speakers.prepared(name, request.client, reference, on_miss)
         if reference is not None:
             reference.release()
         return speaker

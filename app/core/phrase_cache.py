@@ -21,6 +21,7 @@ class Phrase:
     pieces: Sequence[Audio]  # as they were given out
     transcripts: Sequence[UtteranceTranscript]
     word_times: WordTimes | None = None
+    speaker: str = ""
 
     @property
     def num_bytes(self) -> int:

@@ -1,6 +1,7 @@
 """The request of one stream: built once, checked against a checkpoint, and not replaced on its way."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -16,6 +17,7 @@ Mode = Literal["whole", "continuous", "segments", "tokens"]
 VoiceMode = Literal["zero_shot", "cross_lingual", "instruct", "sft"]
 FlowContext = Literal["chunks", "full"]  # what the flow sees: as a stream does, or a whole utterance
 
+REFERENCE: Final = "(reference)"  # the speaker's name where a request brings its recording
 _ACCENTS_OF_TAGS: Final = {"en-gb": "british"}
 _TAG: Final = re.compile(r"([a-z]{2,3})(?:-[a-z0-9]{1,8})*", re.ASCII)  # BCP 47, its usual part
 
@@ -24,7 +26,7 @@ _TAG: Final = re.compile(r"([a-z]{2,3})(?:-[a-z0-9]{1,8})*", re.ASCII)  # BCP 47
 class VoiceChoice:
     """The speaker of a request, its language and manner."""
 
-    speaker: str | None = None  # None: the default one
+    speaker: str | None = None  # None: the default one, of the text's language
     reference: SentRecording | PreparedSpeaker | None = None  # its voice is taken instead of a speaker's
     mode: VoiceMode | None = None  # None: by the instruction and what the speaker has
     instruct: str | None = None
@@ -75,6 +77,8 @@ class ResolvedReading:
     """The reading of a request's text by one checkpoint."""
 
     language: str | None  # its code; None: detected for each segment
+    speaker: str | None  # None: the default one
+    follows_text: bool  # the text's language may have another default speaker
     reading: Reading  # in the accent that was asked for, with the speaker's words
     work: Work = field(repr=False, compare=False)  # what the request comes to, counted
 
@@ -95,10 +99,24 @@ class EngineInfo:
     token_rate_hz: int = 25
     accents: tuple[str, ...] = ()  # beside its own
     refuses_other_languages: bool = False  # else a text in one is spoken, with a warning
+    default_speakers: Mapping[str, str] = field(default_factory=dict, hash=False)  # by language, where others
 
     @property
     def takes_instruct(self) -> bool:
         return "instruct" in self.voice_modes
+
+    def speaker_of(self, request: SynthesisRequest) -> str:
+        """Return who speaks a request; "" where the language of its text decides.
+
+        Raises InvalidRequest for a language that is unknown or not spoken.
+        """
+        voice = request.voice
+        if voice.reference is not None:
+            return REFERENCE
+        if voice.speaker is not None or request.speech is not None or not self.default_speakers:
+            return voice.speaker or self.default_speaker
+        language = self.language_of(voice.language)
+        return "" if language is None else self.default_speakers.get(language, self.default_speaker)
 
     def check(self, request: SynthesisRequest) -> None:
         """Raise InvalidRequest for what the checkpoint cannot do, TextTooLong."""

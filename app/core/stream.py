@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from firstword.app.core.admission import Slot
 from firstword.app.core.audio import AudioTask
@@ -22,8 +22,6 @@ from firstword.app.errors import CancelReason, InvalidRequest, Restarting, Synth
 from firstword.app.events import Stopped, StreamEvents
 from firstword.app.speakers.interface import PreparedSpeaker, SentRecording
 from firstword.app.telemetry.stream_stats import StreamStats
-
-REFERENCE: Final = "(reference)"  # the speaker's name where a request brings its recording
 
 _log = logging.getLogger(__name__)
 
@@ -69,12 +67,9 @@ class SpeechStream:
         events = events or StreamEvents(parts.clock, parts.on_event)
         self.request = request
         self.reading = reading = parts.resolved(request)
-        self.speaker = request.voice.speaker or parts.info.default_speaker
-        if request.voice.reference is not None:
-            self.speaker = REFERENCE
         self.sample_rate_hz = parts.info.sample_rate_hz
         self.watermark = parts.post_processing.watermark
-        self.stats = StreamStats(characters=len(request.text or ""))
+        self.stats = StreamStats(len(request.text or ""), parts.info.speaker_of(request))
         self.state: State = "waiting"
         self.has_left = asyncio.Event()
         self._parts = parts
@@ -163,6 +158,10 @@ class SpeechStream:
         self._free()
 
     @property
+    def speaker(self) -> str:
+        return self.stats.speaker
+
+    @property
     def transcripts(self) -> Sequence[UtteranceTranscript]:
         return self._text.transcripts
 
@@ -187,9 +186,10 @@ class SpeechStream:
             return partial(self._replay, phrase)
         began_s = events.clock()
         note_miss = partial(setattr, self.stats.first, "is_speaker_ready", False)
-        speaker, gain = await parts.prepared(request, note_miss), 1.0
+        name = self.reading.speaker
+        speaker, gain = await parts.prepared(request, name, note_miss), 1.0
         if request.voice.reference is None:
-            gain = await parts.gain(request.voice.speaker, request.client, speaker)
+            gain = await parts.gain(name, request.client, speaker)
         if isinstance(request.speech, SentRecording):
             check_converts(speaker)
         prepared_s = events.passed("speaker", began_s, name=self.speaker)
@@ -215,7 +215,8 @@ class SpeechStream:
             if self._slot is not None and self.request.mode == "whole" and self.request.delivery.is_played:
                 self._slot.made(audio.num_samples / self.sample_rate_hz, self._audio.held_up_s)
             if parts.phrases is not None and phrase_key is not None and audio.pieces:
-                parts.phrases.put(phrase_key, Phrase(audio.pieces, text.transcripts, self.stats.word_times))
+                kept = Phrase(audio.pieces, text.transcripts, self.stats.word_times, self.speaker)
+                parts.phrases.put(phrase_key, kept)
         except* TtsError as group:
             error: BaseException = group
             while isinstance(error, BaseExceptionGroup):
@@ -232,6 +233,7 @@ class SpeechStream:
         """Give out speech that was kept."""
         self._text.transcripts[:] = phrase.transcripts
         self.stats.word_times = phrase.word_times
+        self.stats.speaker = phrase.speaker
         try:
             for piece in phrase.pieces:
                 await self._audio.put(piece)

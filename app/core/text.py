@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
+from functools import partial
 
 from firstword.app.core.audio_queue import AudioQueue
 from firstword.app.core.interface import Flushed
@@ -18,7 +19,7 @@ from firstword.app.events import Stage, StreamEvents
 from firstword.app.speakers.interface import PreparedSpeaker, SentRecording
 from firstword.app.telemetry.stream_stats import StreamStats
 from firstword.app.text.marks import Pause, Rate, Voice
-from firstword.app.text.segment import Item, Segment
+from firstword.app.text.segment import Item, Segment, main_language
 from firstword.models.lm.tokens import TokenStream
 
 MAX_PENDING_COMMANDS = 10_000  # pieces of text and flushes that were not read yet
@@ -80,6 +81,7 @@ class TextTask:
         self._token_streams: list[TokenStream] = []  # of the language model, until they end
         self._open: Utterance | None = None  # the one that text is pushed to, in continuous mode
         self._own: tuple[PreparedSpeaker, float]  # the request's speaker and its gain, from `run` on
+        self._follows_text = resolved.follows_text  # until it is known who speaks
         self._speaker: PreparedSpeaker  # of what follows, as the gain and the rate are
         self._gain = 1.0
         self._ending_ids: tuple[int, ...] = ()  # of the open utterance, should it end here
@@ -126,6 +128,8 @@ class TextTask:
                 await self._speak(await self._read(feed, request.text, True))
             else:
                 await self._speak_pieces(feed)
+            if self._follows_text:
+                self._events.passed("speaker", self._events.clock(), name=self._parts.info.default_speaker)
         await self.utterances.put(None)
 
     async def _speak_pieces(self, feed: ItemFeed) -> None:
@@ -195,6 +199,8 @@ class TextTask:
     async def _speak(self, items: Sequence[Item]) -> None:
         parts, request = self._parts, self._request
         names = self._named(items)  # before anything is spoken
+        if self._follows_text:
+            await self._choose_speaker([item for item in items if isinstance(item, Segment)])
         for item in items:
             if not isinstance(item, Segment):
                 self._finish_open()
@@ -221,6 +227,24 @@ class TextTask:
                 self._char_start += len(item.source)
             if request.pauses is not None and self._char_start in request.pauses:
                 self._pause()
+
+    async def _choose_speaker(self, segments: Sequence[Segment]) -> None:
+        """Take the default speaker of the text's language; in text that comes in pieces, of its beginning."""
+        language = main_language(segments)
+        if language is None:
+            return
+        if self._request.text is None:
+            language = segments[-1].language
+        self._follows_text = False
+        began_s, parts, client = self._events.clock(), self._parts, self._request.client
+        name = parts.info.default_speakers.get(language)
+        if name is not None:
+            note_miss = partial(setattr, self._stats.first, "is_speaker_ready", False)
+            speaker = await parts.speakers.prepared(name, client, on_miss=note_miss)
+            usual, self._own = self._own, (speaker, await parts.gain(name, client, speaker))
+            if self._speaker is usual[0]:  # no mark has named another one
+                self._speaker, self._gain = self._own
+        self._events.passed("speaker", began_s, name=name or parts.info.default_speaker)
 
     async def _continue(self, segment: Segment) -> None:
         """Push text to the open utterance, or open one for it."""

@@ -34,7 +34,7 @@ from firstword.app.speakers.interface import PreparedSpeaker
 from firstword.app.supervisor import Supervisor
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.text.marks import Pause, Rate, Voice
-from firstword.app.text.segment import Segment
+from firstword.app.text.segment import Segment, main_language
 
 _MEASURED_TEXT = "Good morning. Everything is ready now, and the first may begin."
 IDLE_S = 60.0  # without a stream, before the capacity is measured again
@@ -137,7 +137,12 @@ class SpeechEngine:
         )
         parts: list[ReadPart] = []
         languages = OtherLanguages(self.info, resolved.language)
-        for item in await asyncio.to_thread(feed.read, request.text, True):
+        items = await asyncio.to_thread(feed.read, request.text, True)
+        own = resolved.speaker
+        if resolved.follows_text:
+            language = main_language(item for item in items if isinstance(item, Segment))
+            own = self.info.default_speakers.get(language or "")
+        for item in items:
             match item:
                 case Segment():
                     unspoken = languages.read(item.spoken, item.language)
@@ -148,9 +153,8 @@ class SpeechEngine:
                 case Pause():
                     parts.append(ReadPart(item.source, pause_s=item.seconds))
                 case Voice():
-                    name = item.name or request.voice.speaker
                     speaker = self._parts.speakers.get(
-                        name, request.client, takes_alias=item.name is not None
+                        item.name or own, request.client, takes_alias=item.name is not None
                     )
                     parts.append(ReadPart(speaker=speaker.name))
                 case Rate():

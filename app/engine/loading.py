@@ -61,11 +61,13 @@ class LoadedNetworks:
     def info(
         self,
         default_speaker: str | None,
+        is_asked: bool,
         limits: WorkLimits,
         has_sft: bool,
         other_languages: OtherLanguagesChoice,
     ) -> EngineInfo:
-        """has_sft: some speaker can be spoken with by its embedding alone.
+        """is_asked: the default speaker was asked for, for every language. has_sft: some speaker can
+        be spoken with by its embedding alone.
 
         Raises InvalidOptions where nobody speaks by default.
         """
@@ -91,6 +93,7 @@ class LoadedNetworks:
             num_speech_ids=checkpoint.config.flow.vocab_size,
             token_rate_hz=checkpoint.config.token_rate_hz,
             accents=traits.accents,
+            default_speakers={} if is_asked else traits.default_speakers,
             # where it lists its own: a fine-tuned one may speak more than its family's list says
             refuses_other_languages=(
                 other_languages == "refuse" and traits.languages != LANGUAGES[checkpoint.config.family]

@@ -106,7 +106,11 @@ async def running_engine(
     ) as speaker_parts:
         speakers = speaker_parts.registry
         info = loaded.info(
-            speakers.default_speaker, options.work, speaker_networks.has_sft, engine_options.other_languages
+            speakers.default_speaker,
+            options.speakers.default_speaker is not None,
+            options.work,
+            speaker_networks.has_sft,
+            engine_options.other_languages,
         )
         parts = await start_parts(
             loaded,

@@ -13,7 +13,7 @@ from firstword.app.core.request import ResolvedReading, SynthesisRequest
 from firstword.app.core.tokens import start, wait_for
 from firstword.app.errors import Restarting
 from firstword.app.text.marks import Pause, Voice
-from firstword.app.text.segment import Segment
+from firstword.app.text.segment import Segment, main_language
 
 
 async def list_tokens(
@@ -29,7 +29,7 @@ async def list_tokens(
     if generator.unready_reason:
         raise Restarting(generator.unready_reason)
     voice = request.voice
-    speaker = await parts.prepared(request)
+    speaker = await parts.prepared(request, resolved.speaker)
     seed = secrets.randbits(31) if request.seed is None else request.seed
     slot = await admission.acquire()
     try:
@@ -37,10 +37,14 @@ async def list_tokens(
         feed = await asyncio.to_thread(
             text.open, "whole", resolved.language, resolved.reading, warnings, resolved.work
         )
-        named, number, num_seeds, num_tokens = speaker, -1, 0, 0
         items = await asyncio.to_thread(feed.read, request.text, True)
+        segments = [item for item in items if isinstance(item, Segment)]
+        if resolved.follows_text:
+            name = parts.info.default_speakers.get(main_language(segments) or "")
+            speaker = await speakers.prepared(name, request.client)
+        named, number, num_seeds, num_tokens = speaker, -1, 0, 0
         languages = OtherLanguages(parts.info, resolved.language)
-        for segment in (item for item in items if isinstance(item, Segment)):
+        for segment in segments:
             unspoken = languages.read(segment.spoken, segment.language)
             warnings += [warning for warning in unspoken if warning not in warnings]
         languages.check()

@@ -147,14 +147,17 @@ async def open_voice(
         gain_of = None
         speakers: VoiceSpeakers
         if store is None:
+            is_asked = default_speaker is not None
             speakers = builtin = BuiltinSpeakers(speaker_networks, default_speaker)
             default_speaker = builtin.default
         else:
             found = await stack.enter_async_context(open_speakers(loaded, speaker_networks, store))
             speakers = found.registry
+            is_asked = store.default_speaker is not None
             default_speaker = found.registry.default_speaker
             gain_of = None if found.loudness is None else found.loudness.gain_of
-        info = loaded.info(default_speaker, limits, speaker_networks.has_sft, engine.other_languages)
+        has_sft = speaker_networks.has_sft
+        info = loaded.info(default_speaker, is_asked, limits, has_sft, engine.other_languages)
         parts = await start_parts(loaded, info, text, speakers, engine, TokenEvents(max_streams=1))
         stack.push_async_callback(parts.aclose)
         parts = replace(

@@ -12,7 +12,7 @@ import numpy as np
 
 from firstword.app.audio.dsp import Samples
 from firstword.app.audio.encode import AudioEncoder, encode_whole
-from firstword.app.audio.formats import OutputFormat, tags_of
+from firstword.app.audio.formats import OutputFormat, Tags, tags_of
 from firstword.app.core.interface import Audio, Flushed, SynthesisStream
 from firstword.app.core.transcript import TimedWord
 
@@ -45,20 +45,11 @@ class StreamEncoder:
         self._stream = stream
         self._output = output
         self._on_encoded = on_encoded
-        self._tags = tags_of(output, stream.speaker, stream.request.request_id)
         self._watermark = stream.watermark if output.speed != 1 else None
-        self._encoder = AudioEncoder(
-            output.format,
-            stream.sample_rate_hz,
-            output.sample_rate_hz,
-            output.speed,
-            tags=self._tags,
-            watermark=self._watermark,
-        )
+        self._encoder: AudioEncoder | None = None  # None: nothing was spoken yet
         is_resampled = output.sample_rate_hz != stream.sample_rate_hz or output.speed != 1
         self._is_plain = output.format in _PLAIN_FORMATS and not is_resampled
         self._step: asyncio.Future[bytes] | None = None  # the last one that runs, or ran, in a thread
-        self.media_type = self._encoder.media_type
 
     def __enter__(self) -> Self:
         return self
@@ -69,7 +60,8 @@ class StreamEncoder:
         def close(step: asyncio.Future[bytes] | None) -> None:
             if step is not None and step.exception() is not None:
                 logger.info("a step of encoding failed after its stream had ended", exc_info=step.exception())
-            self._encoder.close()
+            if self._encoder is not None:
+                self._encoder.close()
 
         if self._step is None or self._step.done():
             close(None)
@@ -82,12 +74,15 @@ class StreamEncoder:
         The first chunk is the container's header with audio behind it. A stream without audio becomes silence
         of `min_audio_s`, or with 0 no chunk at all.
         """
-        encoder = self._encoder
-        header = await self._run(encoder.start)
+        # Its tags name the speaker, whom the text may have to tell first.
+        header = await self._run(self._opened().start) if self._stream.speaker else None
         has_audio = False
         num_sent_samples = 0
         words: list[TimedWord] = []
         async for event in self._stream:
+            encoder = self._opened()
+            if header is None:
+                header = await self._run(encoder.start)
             if isinstance(event, Flushed):
                 data = await self._run(encoder.flush)
             else:
@@ -103,6 +98,9 @@ class StreamEncoder:
                 num_sent_samples = encoder.num_samples
             if isinstance(event, Flushed):
                 yield event
+        encoder = self._opened()
+        if header is None:
+            header = await self._run(encoder.start)
         if not has_audio:
             if not min_audio_s:
                 return
@@ -124,11 +122,27 @@ class StreamEncoder:
         output = self._output
         source_rate_hz = self._stream.sample_rate_hz
         started_s = time.perf_counter()
-        given = (source_rate_hz, output.sample_rate_hz, output.speed, self._tags, self._watermark)
+        given = (source_rate_hz, output.sample_rate_hz, output.speed, self._tags(), self._watermark)
         data = await asyncio.to_thread(encode_whole, output.format, samples, *given)
         self._on_encoded(time.perf_counter() - started_s)
         num_samples = round(samples.size * output.sample_rate_hz / source_rate_hz / output.speed)
         return EncodedChunk(data, num_samples, words)
+
+    def _tags(self) -> Tags | None:
+        return tags_of(self._output, self._stream.speaker, self._stream.request.request_id)
+
+    def _opened(self) -> AudioEncoder:
+        if self._encoder is None:
+            output = self._output
+            self._encoder = AudioEncoder(
+                output.format,
+                self._stream.sample_rate_hz,
+                output.sample_rate_hz,
+                output.speed,
+                tags=self._tags(),
+                watermark=self._watermark,
+            )
+        return self._encoder
 
     def _silence(self, duration_s: float) -> Samples:
         """duration_s: at the output's speed."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 
@@ -65,6 +65,7 @@ class Capabilities(BaseModel):
     default_sample_rate: int
     speakers: int
     default_speaker: str
+    default_speakers: Mapping[str, str]  # by the text's language, where it has another one
     continuous_text: bool
     instruct: bool
     voice_modes: tuple[VoiceMode, ...]
@@ -131,6 +132,7 @@ async def capabilities(request: Request, service: ServiceHere) -> Capabilities:
         default_sample_rate=info.sample_rate_hz,
         speakers=len(service.speakers.list(request.state.client)),
         default_speaker=info.default_speaker,
+        default_speakers=info.default_speakers,
         continuous_text=info.can_continue_text,
         instruct=info.takes_instruct,
         voice_modes=info.voice_modes,

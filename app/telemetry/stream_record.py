@@ -181,7 +181,7 @@ class StreamRecord:
         rtf = None if stats is None else self.rtf(stats)
         fields = {
             "id": self._request_id,
-            "speaker": self._speaker,
+            "speaker": self._speaker if stats is None else stats.speaker or self._speaker,
             "characters": None if stats is None else stats.characters,
             "audio_ms": round(1000 * self.audio_s),
             "ttfb_ms": None if self.ttfb_ms is None else round(self.ttfb_ms, 1),

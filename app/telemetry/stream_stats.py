@@ -31,7 +31,7 @@ class FirstChunk:
         """Add a stage, unless the first audio has passed it."""
         match stage.name:
             case "speaker":
-                self.speaker_s = stage.duration_s
+                self.speaker_s = (self.speaker_s or 0.0) + stage.duration_s
             case "text" if not self.has_segments:
                 self.text_s = (self.text_s or 0.0) + stage.duration_s
                 self.has_segments = bool(stage.counts["segments"])
@@ -73,6 +73,7 @@ class StreamStats:
     """Counts of one stream, most of them by its events. Times are seconds; compute is that of all stages."""
 
     characters: int = 0  # as given, before normalization
+    speaker: str = ""  # the name of who speaks; "" until the text has told
     speech_tokens: int = 0
     audio_samples: int = 0  # given out
     queue_wait_s: float = 0.0
@@ -92,6 +93,8 @@ class StreamStats:
         compute_s = event.compute_s or 0.0
         self.compute_s += compute_s
         match event.name:
+            case "speaker":
+                self.speaker = str(event.counts["name"])
             case "queue":
                 self.queue_wait_s = event.duration_s
             case "lm":

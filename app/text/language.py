@@ -1,5 +1,7 @@
 """Languages: their names, and which one a text is in, by its script, then by its words."""
 
+# ruff: noqa: RUF001  Chinese punctuation is meant
+
 import io
 import lzma
 import re
@@ -11,6 +13,7 @@ from typing import Any, Final
 MAX_EXAMINED = 512  # characters; more add nothing
 MIN_LATIN_LETTERS = 24  # fewer say too little
 HAN_PER_WORD = 1.0  # few: Chinese often has foreign names in it, English seldom Chinese ones
+NAME_WEIGHT = 0.25  # of a capitalized word or a single letter among characters, where Chinese is spoken
 MIN_LEAD = 20.0  # of log likelihood over English; names and jargon reach 17, a real sentence over 30
 DEFAULT = "en"
 LATIN = (
@@ -110,6 +113,8 @@ CODES: Final = {name.lower(): code for code, name in NAMES.items()} | {
 _ORDINAL_STOPS = frozenset(("de", "da", "no", "fi", "cs", "hu", "pl"))
 _UKRAINIAN = re.compile("[іїєґІЇЄҐ]")
 _PERSIAN = re.compile("[پچژگک]")
+_ADDRESS = re.compile(r"[!-~]*(?:://|@|www\.)[!-~]*")
+_CHINESE_MARK = re.compile("[，。！？；：、]")
 _UNSAID = re.compile(r"\S*(?:://|@|www\.)\S*|<[^<>\s]*>")
 
 
@@ -150,17 +155,25 @@ def detect_language(text: str, spoken: Collection[str] = (), before: str = "") -
     """
     text = text[:MAX_EXAMINED]
     weights: dict[str, float] = {}
+    speaks_chinese = not _WRITTEN_IN["yue"].isdisjoint(spoken)
     for word in _WORDS.finditer(text):
         script = word.lastgroup or "latin"
         weights[script] = weights.get(script, 0.0) + (len(word[0]) / HAN_PER_WORD if script == "han" else 1.0)
     if not weights:
+        if speaks_chinese and before != "ja" and _CHINESE_MARK.search(text):
+            return "zh"
         return before if before in spoken else DEFAULT
+    if speaks_chinese and {"han", "latin"} <= weights.keys():
+        words = [word["latin"] for word in _WORDS.finditer(_ADDRESS.sub(" ", text)) if word["latin"]]
+        weights["latin"] = sum(1 if len(word) > 1 and word.islower() else NAME_WEIGHT for word in words)
     if "ja" in weights and "han" in weights:
         weights["ja"] += weights.pop("han")
     script = max(weights, key=lambda name: (weights[name], name in spoken, name == "latin", name))
     if script == "latin":
         text = _UNSAID.sub(" ", text)
         if sum(character.isalpha() for character in text) < MIN_LATIN_LETTERS:
+            if speaks_chinese and before != "ja" and _CHINESE_MARK.search(text):
+                return "zh"
             return _by_small_words(text, spoken, before)
         ranked = _identifier().rank(text)
         language, score = ranked[0]

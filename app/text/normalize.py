@@ -1,5 +1,6 @@
 """Normalize text for speech: what is written becomes what is spoken, phrase by phrase."""
 
+import re
 import threading
 import unicodedata
 from collections.abc import Collection, Iterable
@@ -15,10 +16,13 @@ from firstword.app.text.english.reader import say_english
 from firstword.app.text.markup import cell_pause, clean_phrase, is_heart, is_tick_box, key_names
 from firstword.app.text.multilingual import LANGUAGES as OTHERS
 from firstword.app.text.multilingual.reader import say_other
-from firstword.app.text.phrases import SILENT_MARKS, SOUND_MARKS, Phrase, blank_between, find_phrases
+from firstword.app.text.phrases import MARK, SILENT_MARKS, SOUND_MARKS, Phrase, blank_between, find_phrases
+
+# ruff: noqa: RUF001  Chinese punctuation is meant
 
 MAX_CACHED = 2048  # results for single expressions, each of at most some 100 characters
 
+_LINE_BREAK = re.compile(rf"[\w{MARK}][^\S\n]*\n\s*(?:[-*•–#]+\s*)?$")
 _NO_FILLERS = dict.fromkeys((0x115F, 0x1160, 0x3164, 0xFFA0))  # invisible, though Unicode calls them letters
 
 
@@ -61,7 +65,13 @@ class Normalizer:
         return spoken
 
     def normalize_phrase(self, phrase: Phrase, language: str) -> str:
-        """Return "" where nothing of the phrase can be spoken."""
+        """Return "" where nothing of the phrase can be spoken. In Chinese a line's end is a pause."""
+        spoken = self._said(phrase, language)
+        if spoken and languages.primary_language(language) in CHINESE and _begins_line(phrase):
+            return f"，{spoken}"
+        return spoken
+
+    def _said(self, phrase: Phrase, language: str) -> str:
         if phrase.is_mark:
             return phrase.text
         written = phrase.text
@@ -97,6 +107,12 @@ class Normalizer:
                 return str(self._wetext[0].normalize(text)) or text
             except (AssertionError, RuntimeError):  # it has no reading for this text
                 return text
+
+
+def _begins_line(phrase: Phrase) -> bool:
+    """Whether the line before it ends in a word; it may be an item of a list."""
+    blank = phrase.source[: len(phrase.source) - len(phrase.source.lstrip())]
+    return _LINE_BREAK.search(phrase.before + blank) is not None
 
 
 def is_speakable(text: str) -> bool:

@@ -2,6 +2,7 @@
 """Cut a text into segments: the runs of sentences that the language model speaks in one go each."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
@@ -17,7 +18,7 @@ from firstword.app.text.marks import Pause, Rate, Voice
 from firstword.app.text.markup import clean_phrase
 from firstword.app.text.multilingual.locales import ARTICLES
 from firstword.app.text.normalize import Normalizer, is_speakable
-from firstword.app.text.phrases import SILENT_MARKS, SOUND_MARKS, Phrase, PhraseFinder, blank_between
+from firstword.app.text.phrases import HAN, SILENT_MARKS, SOUND_MARKS, Phrase, PhraseFinder, blank_between
 from firstword.app.text.words import Word
 
 MIN_FIRST_LENGTH = 4  # a shorter beginning is not worth a segment of its own
@@ -28,8 +29,8 @@ _CLOSING_END = re.compile(rf"[{re.escape(_CLOSING)}{SILENT_MARKS}-\U0010ffff]+$"
 _DROPPED = re.compile("[（）【】`]")
 _LAST_COMMAS = re.compile("[，,、]+$")
 _STOPPED = re.compile(rf"[.?!…。？！][{re.escape(_CLOSING)}\s]*$")
-_LEADING_MARKS = re.compile(r"^[\s.,:;?!…•·]+(?=.)", re.DOTALL)
-_LOOSE_END = re.compile(r"[\s,;:—–-]+$")
+_LEADING_MARKS = re.compile(r"^[\s.,:;?!…•·，。、；：？！—–]+(?=.)", re.DOTALL)
+_LOOSE_END = re.compile(r"[\s,;:，、；：—–-]+$")
 _CHINESE_STOP = re.compile(r"(?<=[\u4e00-\u9fff])\.(?!\w)")
 
 _CLOSING_MARKS = _CLOSING + "*_"
@@ -42,6 +43,7 @@ _NEW_PARAGRAPH = re.compile(r"\n[^\S\n]*\n|\n[^\S\n]*$")
 _BULLET = re.compile(r"[-*•–#]+|\d{1,2}[.)]")
 _ITEM_NUMBER = re.compile(r"\d{1,3}\.")
 _DIGIT = re.compile(r"\d")
+_HAN = re.compile(f"[{HAN}]")
 
 Encode = Callable[[str], Sequence[int]]
 """A tokenizer's: text to text token ids."""
@@ -88,12 +90,14 @@ class FamilyRules:
 
     adds_final_stop: after a last word. plain_chinese_marks: the published replacements. stops_cuts: a
     segment ends in a stop wherever its sentence was cut, for a language model that has read no other end, and
-    marks in front of the first word are left out, since it has read no such beginning either.
+    marks in front of the first word are left out, since it has read no such beginning either. unread: the
+    characters that its tokenizer leaves out.
     """
 
     adds_final_stop: bool = True
     plain_chinese_marks: bool = True
     stops_cuts: bool = False
+    unread: Callable[[str], str] = lambda text: ""
 
     def apply(self, spoken: str, language: str, is_whole: bool) -> str:
         """spoken: with a word in it. is_whole: a sentence that was not cut in the middle."""
@@ -104,18 +108,23 @@ class FamilyRules:
             spoken = _LAST_COMMAS.sub("。", spoken) if is_whole else spoken
         last = _CLOSING_END.sub("", spoken)[-1:]
         if is_whole and self.adds_final_stop and (last.isalnum() or last >= SOUND_MARKS):
-            spoken += "。" if is_chinese or language == "ja" else "."
+            spoken += _final_stop(language)
         return spoken
 
     def begin(self, spoken: str) -> str:
         """spoken: of the beginning of an utterance."""
         return _LEADING_MARKS.sub("", spoken) if self.stops_cuts else spoken
 
-    def end(self, spoken: str) -> str:
-        """spoken: of a whole segment, in a language with Latin marks."""
+    def end(self, spoken: str, language: str) -> str:
+        """spoken: of a whole segment."""
         if not self.stops_cuts or _STOPPED.search(spoken):
             return spoken
-        return _LOOSE_END.sub("", spoken) + "."
+        return _LOOSE_END.sub("", spoken) + _final_stop(language)
+
+
+def _final_stop(language: str) -> str:
+    primary = primary_language(language)
+    return "。" if primary in CHINESE or primary == "ja" else "."
 
 
 class Ending(Enum):
@@ -242,6 +251,14 @@ def _ending(phrase: Phrase) -> Ending:
     return Ending.UNLESS_CLOSING_FOLLOWS if text[-1] in "。！？；" else Ending.IF_CAPITAL_FOLLOWS
 
 
+def main_language(segments: Iterable[Segment]) -> str | None:
+    """Return the language of most of a text; None where nothing of it is spoken."""
+    lengths = Counter[str]()
+    for segment in segments:
+        lengths[segment.language] += len(segment.text_ids)
+    return lengths.most_common(1)[0][0] if lengths.total() else None
+
+
 class Segmenter:
     """Text in, segments with their text tokens out. Any thread may call it.
 
@@ -260,7 +277,7 @@ class Segmenter:
         self.encode = encode
         self._limits = limits
         self._first_max_length = first_max_length
-        self._rules = family_rules or FamilyRules()
+        self.rules = family_rules or FamilyRules()
         self._stop_ids: tuple[int, ...] | None = None
         self._blank_ids: tuple[int, ...] | None = None
 
@@ -274,9 +291,15 @@ class Segmenter:
         finder = self.sentence_finder()
         sentences = finder.add(phrases.push(text) + phrases.flush()) + finder.flush()
         segments: list[Segment] = []
+        parts: list[Sentence] = []  # of one sentence that was cut
         for sentence in sentences:
-            segments.append(self.read(sentence, language, normalize, before))
-            before = segments[-1].language
+            parts.append(sentence)
+            if sentence.is_whole or sentence is sentences[-1]:
+                text = "".join(part.source for part in parts)
+                for part in parts:
+                    before = language or self.detected(part.source, text, before)
+                    segments.append(self.read(part, before, normalize))
+                parts = []
         return [self.finish(segment) for segment in self._merge(attach_unspeakable(segments))]
 
     def phrase_finder(self, language: str | None) -> PhraseFinder:
@@ -286,37 +309,40 @@ class Segmenter:
     def sentence_finder(self) -> SentenceFinder:
         return SentenceFinder(self.encode, self._limits, self._first_max_length)
 
-    def read(self, sentence: Sentence, language: str | None, normalize: bool, before: str = "") -> Segment:
-        """Normalize a sentence; `spoken` is empty where nothing in it can be spoken.
+    def detected(self, text: str, sentence: str, before: str) -> str:
+        """Return the language of a text. sentence: as much of it as is known; where it has Chinese characters
+        it is in one language. before: that of what stands in front of it."""
+        text = sentence if _HAN.search(sentence) else text
+        return detect_language(text, self.normalizer.spoken, before)
 
-        before: the language of the sentence in front of it.
-        """
+    def read(self, sentence: Sentence, language: str, normalize: bool) -> Segment:
+        """Normalize a sentence; `spoken` is empty where nothing in it can be spoken."""
         source = sentence.source
-        language = language or detect_language(source, self.normalizer.spoken, before)
         if not normalize:
             spoken = source.strip() if is_speakable(clean_phrase(source)) else ""
             return Segment(source, spoken, language)
         spoken = self.normalizer.normalize_phrases(sentence.phrases, language)
+        spoken = spoken.removeprefix("，") if source[:1] == "\n" else spoken  # the line's, if any
         if not is_speakable(spoken):
             return Segment(source, "", language)
-        return Segment(source, self._rules.apply(spoken, language, sentence.is_whole), language)
+        return Segment(source, self.rules.apply(spoken, language, sentence.is_whole), language)
 
     def finish(self, segment: Segment) -> Segment:
         """End a segment as one that is spoken by itself, even if its sentence goes on, and tokenize it."""
-        spoken = self._rules.end(self._rules.begin(segment.spoken))
+        spoken = self.rules.end(self.rules.begin(segment.spoken), segment.language)
         return replace(segment, spoken=spoken, text_ids=tuple(self.encode(spoken)))
 
     @property
     def waits_for_more(self) -> bool:
         """Whether the language model misreads an utterance that ends behind an article or the like."""
-        return self._rules.stops_cuts
+        return self.rules.stops_cuts
 
     def begin(self, spoken: str) -> str:
-        return self._rules.begin(spoken)
+        return self.rules.begin(spoken)
 
     def ending_ids(self, spoken: str) -> tuple[int, ...]:
         """Return the text tokens that end an utterance behind what was spoken last; () for none."""
-        if not self._rules.stops_cuts or _STOPPED.search(spoken):
+        if not self.rules.stops_cuts or _STOPPED.search(spoken):
             return ()
         if self._stop_ids is None:
             self._stop_ids = tuple(self.encode("."))

@@ -9,7 +9,6 @@ from firstword.app.budget import Work
 from firstword.app.errors import InvalidRequest
 from firstword.app.text.english.contexts import ARTICLES, LEADING_WORDS
 from firstword.app.text.heteronyms import HeteronymReader, Heteronyms
-from firstword.app.text.language import detect_language
 from firstword.app.text.lexicon import Lexicon, LexiconError, LexiconFile, LexiconReader
 from firstword.app.text.marks import (
     Language,
@@ -30,6 +29,7 @@ from firstword.app.text.ssml import SsmlReader, begins_ssml
 from firstword.app.text.words import Word, find_words, in_source
 
 LANGUAGE_WINDOW = 160  # characters up to a word by which its language is detected
+MAX_NUMBERS = 4  # phrases that wait for a word which tells their language
 MAX_VOICES = 8  # in one text
 MAX_WARNINGS = 16  # of one text
 MAX_CONTROLS = 500  # pauses, voices, rates and languages in one text
@@ -129,6 +129,7 @@ class TextFrontend(Segmenter):
             language=language,
             normalizes=reading.normalize,
             encode=self.encode if finds_words else None,
+            unread=self.rules.unread,
             warn=warn,
             work=work,
         )
@@ -170,6 +171,7 @@ class MarkedFeed:
     language: str | None  # of what follows
     normalizes: bool
     encode: Callable[[str], Sequence[int]] | None  # None: nobody asks for words
+    unread: Callable[[str], str]  # the characters that the tokenizer leaves out
     warn: Callable[[str], None]
     work: Work
     _sources: "_Sources" = field(default_factory=lambda: _Sources())
@@ -205,6 +207,8 @@ class MarkedFeed:
         spans = self._sources.take(len(segment.source))
         if self.normalizes and (warning := unread_numbers(segment.spoken, segment.language)):
             self.warn(warning)
+        if unread := self.unread(segment.spoken):
+            self.warn(f"the voice has no reading of {unread!a:.40}, which was left out")
         words: list[Word] = []
         if self.encode is not None:
             found = find_words(segment.source, segment.spoken, len(segment.text_ids), self.encode)
@@ -303,6 +307,7 @@ class SentenceFeed:
         self._before = before
         self._phrases = segmenter.phrase_finder(language)
         self._sentences = segmenter.sentence_finder()
+        self._sentence = ""  # the parts of one that was cut
         self._unspoken = ""
 
     def push(self, piece: str) -> list[Segment]:
@@ -315,8 +320,12 @@ class SentenceFeed:
     def _read(self, sentences: list[Sentence]) -> list[Segment]:
         segments: list[Segment] = []
         for sentence in sentences:
-            segment = self._segmenter.read(sentence, self._language, self._normalize, self._before)
-            self._before = segment.language
+            self._sentence += sentence.source
+            self._before = self._language or self._segmenter.detected(
+                sentence.source, self._sentence, self._before
+            )
+            self._sentence = "" if sentence.is_whole else self._sentence
+            segment = self._segmenter.read(sentence, self._before, self._normalize)
             self._unspoken += segment.source
             if segment.spoken:
                 segments.append(self._segmenter.finish(replace(segment, source=self._unspoken)))
@@ -342,15 +351,19 @@ class WordFeed:
         self._before = before
         self._phrases = segmenter.phrase_finder(language)
         self._state = _FlushState()
+        self._numbers: list[Phrase] = []  # in front of the first word
+        self._is_told = language is not None or len(segmenter.normalizer.spoken) < 2
         self._waiting: list[Segment] = []  # words that the next one belongs to
         self._has_given = False  # a word of this utterance
 
     def push(self, piece: str) -> list[Segment]:
-        segments = [segment for phrase in self._phrases.push(piece) for segment in self._read(phrase)]
+        phrases = self._told(self._phrases.push(piece))
+        segments = [segment for phrase in phrases for segment in self._read(phrase)]
         return self._released(segments, LEADING_WORDS)
 
     def flush(self, is_end: bool = True) -> list[Segment]:
-        segments = [segment for phrase in self._phrases.flush() for segment in self._read(phrase)]
+        phrases = self._told(self._phrases.flush(), flushes=True)
+        segments = [segment for phrase in phrases for segment in self._read(phrase)]
         state = self._state
         if is_end:
             segments = self._released(segments, frozenset())
@@ -373,6 +386,21 @@ class WordFeed:
             segments.append(Segment(state.source, "", self._detected(state)))
         return segments
 
+    def _told(self, phrases: list[Phrase], flushes: bool = False) -> list[Phrase]:
+        """Hold numbers in front of a text's first word, which tells their language."""
+        if self._is_told:
+            return phrases
+        self._numbers += phrases
+        text = "".join(phrase.source for phrase in self._numbers)
+        has_word = any(map(str.isalpha, text))
+        if not has_word and not flushes and len(self._numbers) <= MAX_NUMBERS:
+            return []
+        self._is_told = has_word
+        if self._language is None:
+            self._before = self._segmenter.detected(text, text, self._before)
+        phrases, self._numbers = self._numbers, []
+        return phrases
+
     def _released(self, segments: list[Segment], waiting_words: frozenset[str]) -> list[Segment]:
         """Return the words that need not wait: a last one of `waiting_words` does, unless it is the first."""
         if not self._segmenter.waits_for_more:
@@ -389,7 +417,7 @@ class WordFeed:
 
     def _detected(self, state: "_FlushState | None" = None) -> str:
         window = (state or self._state).window
-        return self._language or detect_language(window, self._segmenter.normalizer.spoken, self._before)
+        return self._language or self._segmenter.detected(window, window, self._before)
 
     def _read(self, phrase: Phrase) -> list[Segment]:
         state = self._state

@@ -46,6 +46,8 @@ def find_words(written: str, spoken: str, num_ids: int, encode: Callable[[str], 
     parts = [encode(spoken[cut:next]) for cut, next in pairwise([0, *cuts, len(spoken)])]
     blank_ids = [*encode(" ")]
     total = [*accumulate(map(len, parts))]
+    if not total[-1]:
+        return []
     ends = [0, *(round(length * num_ids / total[-1]) for length in total)]
     pauses = [
         int(end > begin and len(blank_ids) == 1 and [*part[:1]] == blank_ids)

@@ -242,6 +242,7 @@ class Checkpoint:
         default = self.traits.default_speaker
         for field, name in [
             ("default_speaker", default),
+            *((f"default_speakers.{code}", name) for code, name in self.traits.default_speakers.items()),
             *((f"former_speakers.{former}", name) for former, name in self.traits.former_speakers.items()),
         ]:
             if name is not None and name not in speakers:

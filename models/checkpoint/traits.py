@@ -43,6 +43,7 @@ class Traits:
     segment_merge_length: int = 20
     ends_cut_segments_in_stop: bool = False  # for a language model trained on whole sentences only
     default_speaker: str | None = None  # of the speaker table; None: its first
+    default_speakers: Mapping[str, str] = field(default_factory=dict)  # by the text's language
     former_speakers: Mapping[str, str] = field(default_factory=dict)  # earlier names -> speakers
     transcripts: Mapping[str, str] = field(default_factory=dict)  # of speakers whose text tokens are sounds
     reads_sounds: bool = False  # words are written as ARPAbet tokens first, by the folder `pronunciation`
@@ -84,6 +85,7 @@ def read_traits(path: Path, family: Family) -> Traits:
         segment_merge_length=fields.size("segment_merge_length", default.segment_merge_length, MAX_LENGTH),
         ends_cut_segments_in_stop=fields.flag("ends_cut_segments_in_stop", default.ends_cut_segments_in_stop),
         default_speaker=fields.optional_text("default_speaker"),
+        default_speakers=fields.text_map("default_speakers"),
         former_speakers=fields.text_map("former_speakers"),
         transcripts=fields.text_map("transcripts"),
         reads_sounds=fields.flag("reads_sounds", default.reads_sounds),
@@ -114,6 +116,8 @@ def read_traits(path: Path, family: Family) -> Traits:
             raise fields.error(f"languages holds {language!r:.80}; expected codes such as en, zh or yue")
     if len(set(traits.languages)) != len(traits.languages):
         raise fields.error("languages holds a code twice")
+    if unspoken := sorted(traits.default_speakers.keys() - set(traits.languages)):
+        raise fields.error(f"default_speakers holds {unspoken[0]!r:.80}; expected one of its languages")
     if not traits.segment_merge_length <= traits.segment_min_length <= traits.segment_max_length:
         raise fields.error(
             f"segment_merge_length {traits.segment_merge_length}, segment_min_length "

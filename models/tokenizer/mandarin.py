@@ -6,6 +6,8 @@ light: how they change each other is the voice's part. Behind a digit a measure 
 Nothing stands between the marks of two characters, nor between them and an English word.
 """
 
+# ruff: noqa: RUF001  Chinese punctuation is meant
+
 import re
 import unicodedata
 from bisect import bisect_left
@@ -31,7 +33,11 @@ _TONED = re.compile(r"[ae]|o(?=u)|[iouv](?![aeiou])")
 _TONES = {"1": "\u0304", "2": "\u0301", "3": "\u030c", "4": "\u0300"}
 _INSTEAD = ("1", "4", "2", "3")  # where CosyVoice has no mark for a final without a tone
 _TOKENS = frozenset(unicodedata.normalize("NFC", token) for token in PINYIN_TOKENS)
-_PUNCTUATION = str.maketrans("，。！？、；：", ",.!?,;:")  # noqa: RUF001  Chinese punctuation is meant
+_BRACKETS = "「」『』〈〉《》【】〔〕〖〗｢｣﹁﹂﹃﹄·・‧"  # and the point within names: not spoken
+_PUNCTUATION = str.maketrans("，。！？、；：､｡", ",.!?,;:,.", _BRACKETS)
+_UNREAD = re.compile(f"[{HAN}\u3005\uf900-\ufaff\U00020000-\U0003ffff]")
+_QUOTES = re.compile("‘|(?<![A-Za-z])['’]|['’](?![A-Za-z])")  # no apostrophe
+_ELLIPSES = re.compile("……+")
 
 
 @lru_cache(maxsize=2000)
@@ -147,8 +153,15 @@ class Mandarin:
         return self._write(text, self._read)
 
     def write_characters(self, text: str) -> str:
-        """Replace each by the marks that it has by itself; Chinese punctuation becomes Latin."""
-        return self._write(text, lambda run: ((one, self._character(one)[1]) for one in run["run"]))
+        """Replace each by the marks that it has by itself, and leave out those that have none; Chinese
+        punctuation becomes Latin."""
+        text = _QUOTES.sub("", text)
+        marks = self._write(text, lambda run: ((one, self._character(one)[1]) for one in run["run"]))
+        return _UNREAD.sub("", marks)
+
+    def unread(self, text: str) -> str:
+        """The characters that have no reading."""
+        return "".join(one for one in _UNREAD.findall(text) if self._character(one)[1] is None)
 
     @staticmethod
     def _write(text: str, read: Callable[[re.Match[str]], Iterator[tuple[str, str | None]]]) -> str:
@@ -157,7 +170,7 @@ class Mandarin:
                 one if syllable is None else "".join(pinyin_marks(syllable)) for one, syllable in read(run)
             )
 
-        return _RUN_WITH_BLANKS.sub(written, text).translate(_PUNCTUATION)
+        return _RUN_WITH_BLANKS.sub(written, _ELLIPSES.sub("…", text)).translate(_PUNCTUATION)
 
     def _read(self, found: re.Match[str]) -> Iterator[tuple[str, str | None]]:
         """found: a run of characters in a text. Each with its syllable, None where it is not known."""

@@ -17,7 +17,7 @@ from firstword.app.text.heteronyms import HeteronymReader
 from firstword.app.text.marks import MarkReader, Part, Reading, Span, SpeechMarks
 from firstword.app.text.normalize import Normalizer
 from firstword.app.text.phonemes import phoneme_marks
-from firstword.app.text.segment import Segment, SegmentLimits
+from firstword.app.text.segment import FamilyRules, Segment, SegmentLimits
 from firstword.app.text.stream import Mode, TextFrontend
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.tokenizer import PHONEME_MARKS, PRONUNCIATION_FOLDER, SPEECH_MARKS, load_text_tokenizer
@@ -150,6 +150,54 @@ def test_english_punctuation_and_unknown_characters_stay(mandarin: Mandarin) -> 
     assert mandarin.syllables("去\u3400 OK，一会儿") == ["qu4", "\u3400", "OK，", "yi1", "hui4", "er"]
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("他说：「你好！」", "[t][ā][sh][uō], [n][ǐ][h][ǎo]!"),
+        ("《红楼梦》和『三国』", "[h][óng][l][óu][m][èng][h][é][s][ān][g][uó]."),
+        ("他答：‘是的’，走了", "[t][ā][d][á], [sh][ì][d][e],[z][ǒu][l][e]."),
+        ("达·芬奇……", "[d][á][f][ēn][q][í]..."),
+        ("——好——的", "[h][ǎo], [d][e]."),
+        ("第一\n第二", "[d][ì][y][ī],[d][ì][èr]."),
+        ("有：\n- 梨\n* 瓜", "[y][ǒu], [l][í].[g][uā]."),
+        ("A/B好", "[EY1] [B][IY1][h][ǎo]."),
+        ("用C#和.NET", "[y][òng][S][IY1] [SH][AA1][R][P][h][é][d][iǎn][N][EH1][T]."),
+        ("β波", "[b][èi][t][ǎ][b][ō]."),
+    ],
+)
+def test_every_mark_of_a_chinese_text_is_read_or_left_out(
+    tokenizer: PronouncingTokenizer, text: str, said: str
+) -> None:
+    assert tokenizer.decode(ids(tokenizer, [text], "whole")) == said
+    in_pieces = tokenizer.decode(ids(tokenizer, list(text), "continuous"))
+    assert re.sub("[.,]", "", in_pieces) == re.sub("[.,]", "", said)
+
+
+def test_a_character_without_a_reading_is_left_out_with_a_warning(tokenizer: PronouncingTokenizer) -> None:
+    warnings: list[str] = []
+    feed = frontend(tokenizer).open("whole", None, Reading(), warnings, Work(DEFAULT_LIMITS), True)
+    (segment,) = feed.read("𠮷野家", True)
+    assert isinstance(segment, Segment)
+    assert tokenizer.decode(segment.text_ids) == "[y][ě][j][iā]."
+    assert warnings == ["the voice has no reading of '\\U00020bb7', which was left out"]
+
+
+def test_a_sentence_that_is_cut_ends_in_a_stop_alone(tokenizer: PronouncingTokenizer) -> None:
+    items = frontend(tokenizer, first_max_length=20).open("whole", None, Reading(), [], Work(DEFAULT_LIMITS))
+    segments = items.read("渔船天没亮就出海了，PM2.5为35。", True)
+    said = [tokenizer.decode(one.text_ids) for one in segments if isinstance(one, Segment)]
+    assert said[0].endswith("[h][ǎi][l][e].")
+    assert said[1].startswith("[P][IY2][EH1][M][èr][d][iǎn][w][ǔ]"), "in the language of its sentence"
+
+
+def test_numbers_in_front_of_the_first_word_are_in_its_language(tokenizer: PronouncingTokenizer) -> None:
+    for pieces in (["1", ". 苹果"], ["1. ", "苹", "果"], ["1. 苹果"]):
+        feed = frontend(tokenizer).open("continuous", None, Reading(), [], Work(DEFAULT_LIMITS))
+        items = [item for piece in pieces for item in feed.read(piece, False)] + feed.read("", True)
+        said = [id for item in items if isinstance(item, Segment) for id in item.text_ids]
+        assert tokenizer.decode(said) == "[y][ī].[p][íng][g][uǒ]"
+
+
 def test_the_evaluation_and_the_corpus_leave_no_character_unread(mandarin: Mandarin) -> None:
     for text in (*evaluation_sentences(), *mixed_sentences(), *make_texts(300, random.Random(5))):
         assert not re.search("[\u3001\u3002\u3400-\u9fff\uff00-\uff1f]", mandarin.write(text)), text
@@ -216,13 +264,14 @@ def speech_marks(tokenizer: PronouncingTokenizer) -> SpeechMarks:
     )
 
 
-def frontend(tokenizer: PronouncingTokenizer) -> TextFrontend:
+def frontend(tokenizer: PronouncingTokenizer, first_max_length: int = 300) -> TextFrontend:
     assert tokenizer.mandarin is not None
     return TextFrontend(
         Normalizer(("en", "zh")),
         speech_marks(tokenizer),
         SegmentLimits(400, 300, 20),
-        300,
+        first_max_length,
+        FamilyRules(plain_chinese_marks=False, stops_cuts=True, unread=tokenizer.mandarin.unread),
         heteronyms={"": [tokenizer.mandarin]},
     )
 

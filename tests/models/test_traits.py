@@ -107,6 +107,7 @@ def test_fields_left_out_keep_their_defaults(tmp_path: Path) -> None:
         ({"segment_max_length": 50}, "segment_min_length 60 and segment_max_length 50; expected each"),
         ({"ends_cut_segments_in_stop": "yes"}, "ends_cut_segments_in_stop is 'yes'; expected true or false"),
         ({"default_speaker": ""}, "default_speaker is ''; expected text"),
+        ({"default_speakers": {"sw": "ann"}}, "default_speakers holds 'sw'; expected one of its languages"),
         ({"former_speakers": ["rms"]}, r"former_speakers is \['rms'\]; expected texts by name"),
         ({"former_speakers": {"rms": 1}}, "former_speakers is {'rms': 1}; expected texts by name"),
         ([], "top level: expected named values, found"),
@@ -163,6 +164,14 @@ def test_a_default_speaker_who_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(
         CheckpointError, match=rf"{TRAITS_FILE}: default_speaker is 'nobody'; expected one of"
     ):
+        open_checkpoint(directory).load_speakers()
+
+
+def test_a_default_speaker_of_a_language_who_is_not_there_is_named(tmp_path: Path) -> None:
+    directory = copied_checkpoint(tmp_path)
+    write_traits(directory / TRAITS_FILE, Traits(default_speakers={"zh": "nobody"}))
+
+    with pytest.raises(CheckpointError, match=r"default_speakers\.zh is 'nobody'; expected one of"):
         open_checkpoint(directory).load_speakers()
 
 

@@ -1,7 +1,7 @@
 """An engine whose networks are toys in the test's hands: everything else is the real thing."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import fields as dataclass_fields
 from functools import partial
@@ -173,18 +173,21 @@ class ToyPromptBuilder:
 
 
 class ToySpeakers:
-    """Has one speaker, "hum", and notes who asked for it."""
+    """Has one speaker, "hum", or more, and notes who asked for them and which were prepared."""
 
-    def __init__(self) -> None:
+    def __init__(self, others: Iterable[str] = ()) -> None:
+        self.names = {"hum", *others}
+        self.prepared_names: list[str] = []
         self.clients: list[Client] = []
         self.description: Description | None = None
 
     def get(self, name: str | None, client: Client, takes_alias: bool = False) -> SpeakerInfo:
         self.clients.append(client)
-        if name not in (None, "hum"):
+        name = name or "hum"
+        if name not in self.names:
             raise SpeakerNotFound(f"no speaker is named {name!r}")
         return SpeakerInfo(
-            "hum", "builtin", "", 0.0, "", None, None, 0, cached=True, description=self.description
+            name, "builtin", "", 0.0, "", None, None, 0, cached=True, description=self.description
         )
 
     async def prepared(
@@ -194,7 +197,7 @@ class ToySpeakers:
         reference: SentRecording | None = None,
         on_miss: Callable[[], None] = lambda: None,
     ) -> PreparedSpeaker:
-        self.get(name, client)
+        self.prepared_names.append(self.get(name, client).name)
         return PreparedSpeaker("", SpeakerFeatures.without_prompt(torch.zeros(192)), None, 0)
 
     async def identity(self, name: str | None, client: Client, reference: SentRecording | None = None) -> str:
@@ -265,12 +268,13 @@ class ToyEngine:
         watermark: Watermark | None = None,
         refuses_other_languages: bool = False,
         unload_after_s: float = 0.0,
+        default_speakers: Mapping[str, str] = {},
     ) -> None:
         self.generator = ToyGenerator()
         self.token2wav = token2wav or ToyToken2Wav()
         self.clock = Clock()
         self.metrics = Metrics()
-        self.speakers = ToySpeakers()
+        self.speakers = ToySpeakers(default_speakers.values())
         self.unloading: Unloading | None = None
         make: Callable[..., Admission] = Admission
         if unload_after_s:
@@ -284,11 +288,12 @@ class ToyEngine:
             self.token2wav.sample_rate_hz,
             "hum",
             can_do_all,
-            ("en",),
+            ("en", *default_speakers),
             limits,
             voice_modes=("zero_shot", "cross_lingual", "sft", *(("instruct",) if can_do_all else ())),
             accents=("british",),
             refuses_other_languages=refuses_other_languages,
+            default_speakers=default_speakers,
         )
         self.parts = StreamParts(
             info=info,

@@ -1,5 +1,7 @@
 """Languages are told by script, then by words."""
 
+# ruff: noqa: RUF001  Chinese punctuation is meant
+
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,28 @@ def test_languages_are_ranked_as_by_py3langid_itself() -> None:
 @pytest.mark.parametrize(("text", "expected"), EXAMPLES)
 def test_the_language_is_found(text: str, expected: str) -> None:
     assert detect_language(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("COVID-19疫情，iPhone 15 Pro Max", "zh"),
+        ("PM2.5为35μg/m³。", "zh"),
+        ("见 https://example.com/a?b=c 或发邮件到 abc@example.com。", "zh"),
+        ("I love 北京 very much", "en"),
+        ("The dish is called 麻婆豆腐, and it is very spicy.", "en"),
+        ("Happy New Year, or 新年快乐, as we say at home.", "en"),
+        ("3.5kg，100ml。", "zh"),
+        ("2024-01-15，", "zh"),
+        ("2024-01-15,", "en"),
+        ("Hello, world.", "en"),
+    ],
+)
+def test_names_among_characters_make_no_english_text_where_chinese_is_spoken(
+    text: str, language: str
+) -> None:
+    assert detect_language(text, ("en", "zh")) == language
+    assert detect_language(text, ("en",)) in ("en", language), "elsewhere as before"
 
 
 @pytest.mark.parametrize(

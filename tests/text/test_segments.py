@@ -166,19 +166,23 @@ def test_where_a_sentence_is_cut_it_can_end_in_a_stop(normalizer: Normalizer) ->
 
 
 @pytest.mark.parametrize(
-    ("spoken", "ended"),
+    ("spoken", "language", "ended"),
     [
-        ("one,", "one."),
-        ("one -", "one."),
-        ("one", "one."),
-        ("one?", "one?"),
-        ('"one."', '"one."'),
-        ('one!" ', 'one!" '),
+        ("one,", "en", "one."),
+        ("one -", "en", "one."),
+        ("one", "en", "one."),
+        ("one?", "en", "one?"),
+        ('"one."', "en", '"one."'),
+        ('one!" ', "en", 'one!" '),
+        ("一，", "zh", "一。"),
+        ("一：", "zh", "一。"),
+        ("一", "zh-CN", "一。"),
+        ("一？", "zh", "一？"),
     ],
 )
-def test_end(spoken: str, ended: str) -> None:
-    assert FamilyRules(stops_cuts=True).end(spoken) == ended
-    assert FamilyRules().end(spoken) == spoken
+def test_end(spoken: str, language: str, ended: str) -> None:
+    assert FamilyRules(stops_cuts=True).end(spoken, language) == ended
+    assert FamilyRules().end(spoken, language) == spoken
 
 
 def test_text_that_is_not_to_be_normalized_is_said_as_it_is(normalizer: Normalizer) -> None:

@@ -179,12 +179,9 @@ class RemoteStream:
 
     def __init__(self, link: Link, info: EngineInfo, request: SynthesisRequest, events: StreamEvents) -> None:
         self.request = request
-        self.speaker = request.voice.speaker or info.default_speaker
-        if request.voice.reference is not None:
-            self.speaker = "(reference)"
         self.sample_rate_hz = info.sample_rate_hz
         self.watermark: Watermark | None = None
-        self.stats = StreamStats(characters=len(request.text or ""))
+        self.stats = StreamStats(len(request.text or ""), info.speaker_of(request))
         self.transcripts: list[UtteranceTranscript] = []
         self.replica = ""  # of the engine that has it
         self.on_entering: Callable[[RemoteStream], None] = lambda stream: None
@@ -253,6 +250,10 @@ class RemoteStream:
             self._operate("cancel", "shutdown")
             self._items.put_nowait(error)
             self._stop()
+
+    @property
+    def speaker(self) -> str:
+        return self.stats.speaker
 
     def spoken_text(self, num_samples: int) -> str:
         return spoken_text(self.transcripts, num_samples, self.sample_rate_hz)

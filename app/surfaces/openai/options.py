@@ -46,14 +46,21 @@ class OpenAIOptions:
         ),
     ] = field(default_factory=dict)
 
+    @property
+    def default_voices(self) -> frozenset[str]:
+        """The voices that are the default speaker of a text's language, in lower case."""
+        return frozenset({"alloy"} - {voice.lower() for voice in self.voices})
+
     def speakers_of_voices(self, default_speaker: str, speakers: Iterable[SpeakerInfo]) -> dict[str, str]:
         """Return our speakers by OpenAI's voices, whose names are in lower case.
 
         alloy is the default speaker; the others take turns among the grown-up speakers of their sex that are
-        described, by name, those of their accent first; where there are none, they are the default one.
+        described, English ones if there are some, by name, those of their accent first; where there are
+        none, they are the default one.
         """
         known = sorted(speakers, key=lambda speaker: (speaker.name != default_speaker, speaker.name))
         people = [(one.name, one.description) for one in known if one.description is not None]
+        people = [one for one in people if one[1].language.startswith("en")] or people
         given = Counter[str]()
         spread = {}
         for voice, (sex, tag) in PEOPLE.items():

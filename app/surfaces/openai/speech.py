@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
@@ -52,6 +52,7 @@ class Names:
     model_id: str  # the model's
     voices: Mapping[str, str]  # OpenAI's voices -> our speakers
     accepts_any_model: bool = True  # not only those of /v1/models
+    default_voices: Collection[str] = ()  # of OpenAI's voices, those that are no particular speaker
 
     def check_model(self, model: str) -> None:
         """Raise ModelNotFound."""
@@ -222,4 +223,4 @@ def _speaker(body: SpeechRequest, client: Client, service: Service, names: Names
     try:
         return service.speakers.get(name, client).name
     except SpeakerNotFound:
-        return names.voices[name.lower()]
+        return None if name.lower() in names.default_voices else names.voices[name.lower()]

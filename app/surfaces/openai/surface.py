@@ -20,5 +20,7 @@ class OpenAISurface(HttpSurface):
         info = service.engine.info
         known, _ = service.speakers.page(ANYBODY, None, MAX_DESCRIBED)
         voices_of_clients = self.options.speakers_of_voices(info.default_speaker, known)
-        self.names = speech.Names(info.checkpoint, voices_of_clients, self.options.models == "any")
+        self.names = speech.Names(
+            info.checkpoint, voices_of_clients, self.options.models == "any", self.options.default_voices
+        )
         return super().routes(service)

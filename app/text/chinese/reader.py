@@ -18,10 +18,12 @@ _VALUED_ZEROS = re.compile(r"(?<=[0-9])\.0+(?=\s?[元块])")
 _SIGN = re.compile("|".join(re.escape(sign) for sign in contexts.SIGNS))
 _WORD_SIGNS = re.compile(r"(?<=[A-Za-z])(?<![0-9][kKwW])[-_](?=[0-9])")
 _PER = re.compile(rf"(?:(?<=[元块角分币镑刀美港日韩次])|(?<=[元块]/人))/(?=(?:{contexts.PER}))")
-_SLASH = re.compile("(?<=[\u3400-\u9fff])/(?=[\u3400-\u9fff])")
+_SLASH = re.compile("(?<=[\u3400-\u9fffA-Za-z])/(?=[\u3400-\u9fffA-Za-z])")
 _BLANKS = re.compile(f" (?=[{UNSPACED}])|(?<=[{UNSPACED}]) ")
 _DROPPED = re.compile(r"[#~～$€£¥￥]")
 _ALPHABET = re.compile(r"(?<![A-Za-z])(?P<first>[Aa])-(?P<last>[Zz])(?![A-Za-z])")
+_SHARP = re.compile(r"(?<![A-Za-z])(?P<letter>[CF])#")
+_LEADING_POINT = re.compile(r"(?<![\w.])\.(?=[A-Za-z])")
 _DAY = re.compile(r"(?:周|星期|礼拜)[一二三四五六日天]\s?$|月\s?$")
 _PATH = re.compile(r"(?:/[A-Za-z][\w.-]*)+/?")
 _HALVES = {"AM": "上午", "PM": "下午", "A.M.": "上午", "P.M.": "下午"}
@@ -39,6 +41,7 @@ def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
         text = text.translate(VULGAR).lstrip()
     elif "-" in text:
         text = _ALPHABET.sub(r"\g<first>到\g<last>", text)
+    text = _LEADING_POINT.sub("点", _SHARP.sub(r"\g<letter> sharp", text))
     spoken = spell_addresses(text, CHINESE_MARKS, by_digits)
     if _NUMERIC.search(spoken) or phrase.before.endswith("第"):
         parts = tag(_WORD_SIGNS.sub(" ", spoken), phrase)
@@ -46,7 +49,7 @@ def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
         spoken = _PER.sub("每", spoken)
         if any(character.isdigit() for character in spoken):
             spoken = by_digits(wetext(_VALUED_ZEROS.sub("", spoken)).replace("\\", ""))  # it escapes quotes
-    spoken = _SIGN.sub(lambda sign: contexts.SIGNS[sign[0]], _SLASH.sub("", spoken))
+    spoken = _SIGN.sub(lambda sign: contexts.SIGNS[sign[0]], _SLASH.sub(" ", spoken))
     return _BLANKS.sub("", " ".join(_DROPPED.sub("", spoken).split()))
 
 
@@ -55,6 +58,8 @@ def _beside(text: str, phrase: Phrase) -> str | None:
     if text in _DASHES:
         if _DAY.search(phrase.before) and phrase.following[:1] in ("周", "星", "礼"):
             return "到"
+        if "\n" in phrase.source:
+            return ""  # of a list's item
         has_pause = not phrase.previous or not phrase.following or phrase.previous[-1] in "，。,.；：！？"
         return "" if has_pause else "，"
     if text == "/" or (text == ">" and (not phrase.previous or "\n" in phrase.source)):

@@ -31,6 +31,17 @@ async def test_a_text_in_another_language_is_refused_with_what_helps(serve: Serv
     assert isinstance(spoken, Spoken), "a name is no other language"
 
 
+async def test_chinese_is_spoken_by_its_own_default_speaker_on_every_wire(serve: Serve) -> None:
+    reader = TextFrontend(Normalizer(("en", "zh")), speech_marks(), SegmentLimits(80, 60, 20), 30)
+    async with (
+        ToyEngine(text=reader, default_speakers={"zh": "lotus"}) as toy,
+        serve(over=toy.engine) as surface,
+    ):
+        for text, name in (("你好，今天天气很好。", "lotus"), ("Good morning.", "hum")):  # noqa: RUF001
+            assert isinstance(await surface.speak(text), Spoken)
+            assert toy.speakers.prepared_names[-1] == name
+
+
 async def num_chunks(toy: ToyEngine, *pieces: str) -> int:
     async with toy.engine.open(asked_in_pieces("continuous")) as stream:
         for piece in pieces:

@@ -7,7 +7,7 @@ import { $, formatMs, formatS, h, save, showTrouble } from "./dom.js";
 import { keep, startHistory } from "./history.js";
 import { sampleOf } from "./samples.js";
 import { TimedText } from "./timed.js";
-import { fillCards, getCapabilities, languagesOf, onVoices } from "./voices.js";
+import { chooseFor, fillCards, getCapabilities, languagesOf, onVoices } from "./voices.js";
 import { PlayerView } from "./waveform.js";
 
 // The server makes up to 10 s ahead of its listener and then waits for it: what comes later measures the waiting.
@@ -16,6 +16,8 @@ const TEXTS = {
   Story: "The lighthouse had been dark for eleven years. Then, on a Tuesday in March, somebody switched it on, and nobody in the village would say who.",
   News: "Good evening. The new bridge opened at 9:30 this morning; 12,400 cars crossed it before noon, and the mayor paid the first $2.50 herself.",
   Assistant: "Sure! I found two trains: one leaves at 7:05, the other at 8:20 from platform 3. Shall I book the early one for you?",
+  中文: "灯塔已经黑了十一年。三月的一个星期二，有人把它点亮了，村里却没有人肯说是谁。",
+  "中文 + English": "会议改到下午3:30，用Zoom开。别忘了把presentation发给我，谢谢！",
   "With a pause": "Three. [pause:0.6s] Two. [pause:0.6s] One. [pause:1s] [rate:0.85]And here is the first word.",
 };
 const MARKS = { Pause: "[pause:0.5s]", Slower: "[rate:0.85]", Faster: "[rate:1.2]", "Other voice": "[voice:NAME]" };
@@ -77,7 +79,14 @@ function startTexts() {
     showRequest();
   };
   const chip = (label, onclick) => h("button", { type: "button", className: "chip", onclick }, label);
-  $("speak-samples").append(...Object.entries(TEXTS).map(([label, value]) => chip(label, () => put(value, 0, text.value.length))));
+  onVoices(({ languages }) => {
+    const spoken = Object.entries(TEXTS).filter(([, value]) => languages.includes(languageOf(value)));
+    const show = (value) => {
+      chooseFor($("speak-speakers"), languageOf(value));
+      put(value, 0, text.value.length);
+    };
+    $("speak-samples").replaceChildren(...spoken.map(([label, value]) => chip(label, () => show(value))));
+  });
   $("speak-marks").append(...Object.entries(MARKS).map(([label, mark]) => chip(label, () => put(markOf(mark), text.selectionStart, text.selectionEnd))));
   const read = async (file) => {
     if (!file) return;
@@ -98,6 +107,8 @@ function startTexts() {
     read(event.dataTransfer.files[0]);
   };
 }
+
+const languageOf = (text) => (/\p{Script=Han}/u.test(text) ? "zh" : "en");
 
 /** Another voice is one that is not chosen. */
 function markOf(mark) {

@@ -5,7 +5,10 @@ import { Player } from "/assets/client/index.js";
 import { client, getJson, withKey } from "./api.js";
 import { h, icon } from "./dom.js";
 
-const SAMPLE = "Good morning. The train to the coast leaves at half past seven.";
+const SAMPLES = {
+  en: "Good morning. The train to the coast leaves at half past seven.",
+  zh: "早上好。去海边的火车七点半出发。",
+};
 
 let capabilities = null;
 let speakers = null;
@@ -34,6 +37,19 @@ export function wordsFor({ description, kind, language }) {
   return `${who}, ${manner}, ${accent}`;
 }
 
+/** The language of a speaker, without its region; "" where nobody has said. */
+const languageOf = ({ description }) => description?.language.split("-")[0] ?? "";
+const languageOfName = (name) => languageOf(speakers?.find((speaker) => speaker.name === name) ?? {});
+const sampleFor = (name) => SAMPLES[languageOfName(name)] ?? SAMPLES.en;
+
+/** Choose the default speaker of a language on its card, unless the one that is chosen may speak it. */
+export function chooseFor(box, language) {
+  const own = languageOfName(box.querySelector("input:checked")?.value);
+  if (!own || own === language) return;
+  const name = capabilities.default_speakers[language] ?? capabilities.default_speaker;
+  for (const card of box.querySelectorAll("input")) card.checked = card.value === name;
+}
+
 /** Fill a select, and keep what is chosen where it is still there. */
 export function fillSpeakers(select, given, defaultSpeaker) {
   const chosen = select.value;
@@ -48,7 +64,9 @@ export function fillSpeakers(select, given, defaultSpeaker) {
 export function fillCards(box, name, given, defaultSpeaker, onTrouble) {
   const chosen = box.querySelector("input:checked")?.value;
   const isFirst = (speaker) => Number(speaker.name === defaultSpeaker);
-  const usable = given.filter((speaker) => !speaker.damaged).sort((a, b) => isFirst(b) - isFirst(a));
+  const usual = languageOfName(defaultSpeaker);
+  const isOther = (speaker) => Number(!["", usual].includes(languageOf(speaker)));
+  const usable = given.filter((speaker) => !speaker.damaged).sort((a, b) => isFirst(b) - isFirst(a) || isOther(a) - isOther(b));
   const checked = usable.some((speaker) => speaker.name === chosen) ? chosen : defaultSpeaker;
   box.replaceChildren(
     ...usable.map((speaker) => {
@@ -78,7 +96,7 @@ let playing = null; // the button of what is heard
 export async function hearSpeaker(button, name) {
   if (playing === button && player?.isPlaying) return player.stop();
   const mine = await newPlayer(button, capabilities.default_sample_rate);
-  const { audio } = await withKey(() => client.stream(SAMPLE, { speaker: name, seed: 1 }));
+  const { audio } = await withKey(() => client.stream(sampleFor(name), { speaker: name, seed: 1 }));
   await mine.play(audio);
 }
 
