@@ -32,7 +32,7 @@ from training.text.corpus import KeptOut
 from training.text_tokenizer import read_mandarin_tokenizer
 
 STAGE = "mandarin_language_model"
-_HELD = 64  # utterances kept from the training, to see how it goes
+_HELD_EVERY = 20  # lines kept from the training, to see how it goes
 _WITH_ENGLISH = 0.07  # lines with an English one before or behind them, for each line of Mandarin
 _FASTER = 5.0  # new rows, which begin with nothing, beside the network, which knows a language
 _TEXT_SCALE, _FREE_SCALE, _HEAD_FREE_SCALE, _SUM_SCALE, _HEAD_SUM_SCALE = 0.05, 0.02, 0.002, 0.08, 0.02
@@ -51,7 +51,9 @@ def run(settings: Settings) -> None:
     model = MandarinTrainer(with_units(before, tokenizer.vocab_size), before.config.qwen2.vocab_size)
     english = english_lines(settings, tokenizer)
     lines = mandarin_lines(read_utterances(settings), tokenizer, front_end(settings))
-    held, lines = lines[:_HELD], lines[_HELD:]
+    dice.numpy.shuffle(lines)
+    num_held = len(lines) // _HELD_EVERY
+    held, lines = lines[:num_held], lines[num_held:]
     lines += with_english(lines, english, dice.numpy)
     (period,), (comma,) = tokenizer.encode("."), tokenizer.encode(",")
     vocabulary = model.lm.vocabulary
