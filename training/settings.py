@@ -213,6 +213,7 @@ class MandarinFlowSettings:
     """Of the flow's second language, with guidance."""
 
     kept_weight: float  # of how far `mu` of English tokens has moved
+    recogniser: TrainSettings
     train: TrainSettings  # its batch: speech tokens
 
 

@@ -91,7 +91,11 @@ def tiny_settings(folder: Path) -> Settings:
             language_model=replace(
                 whole.mandarin.language_model, train=short(whole.mandarin.language_model.train, 300)
             ),
-            flow=replace(whole.mandarin.flow, train=short(whole.mandarin.flow.train, 400)),
+            flow=replace(
+                whole.mandarin.flow,
+                recogniser=short(whole.mandarin.flow.recogniser, 2),
+                train=short(whole.mandarin.flow.train, 400),
+            ),
             flow_distil=replace(
                 whole.mandarin.flow_distil, train=short(whole.mandarin.flow_distil.train, 400)
             ),

@@ -2,7 +2,7 @@
 
 It has the front and the speakers of the flow that English was trained with last, and the estimator from
 before that was distilled. While it learns units, `mu` of English tokens is held where it was, since the
-estimator that English is shipped with reads it.
+estimator that English is shipped with reads it. A recogniser of units hears what it makes.
 """
 
 from collections.abc import Collection, Sequence
@@ -12,14 +12,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from firstword.finetune.flow_matching import FlowBatch, draw, flow_losses
+from firstword.finetune.flow_matching import FlowBatch, draw
 from firstword.models.config import FRAMES_PER_TOKEN, CFMConfig, UNetFlowConfig
 from firstword.models.flow.encoder import ConformerFront, without_lookahead
 from firstword.models.flow.flow import Flow
 from training import flow_distil, flow_enrolment, trainer
 from training.crops import Crops
 from training.features import read_features
-from training.flow import PRIOR_WEIGHT, config
+from training.flow import config, losses_of
+from training.mandarin.recogniser import frames_of, trained_recogniser
 from training.mandarin.speech import Utterance, read_utterances
 from training.mandarin.units import NUM_UNITS, UNITS, components
 from training.networks.flow import folded
@@ -42,25 +43,26 @@ def run(settings: Settings) -> None:
     if "zh" not in settings.languages:
         return
     plan, dice = settings.mandarin.flow, trainer.seeded(settings, STAGE)
-    streams = Streams(read_utterances(settings), settings.mandarin_shipped)
-    utterances = zip(read_features(settings), read_tokens(settings), strict=True)
-    english = Crops([(one.speaker, (tokens,)) for one, tokens in utterances], (1,))
+    utterances = read_utterances(settings)
+    streams = Streams(utterances, settings.mandarin_shipped)
+    recogniser = trained_recogniser(settings, utterances)
+    pairs = zip(read_features(settings), read_tokens(settings), strict=True)
+    english = Crops([(one.speaker, (tokens,)) for one, tokens in pairs], (1,))
     before = folded(flow_distil.load_flow(settings)).to(trainer.device()).requires_grad_(False)
     model = with_units(before, config(settings).cfm)
     model.estimator.load_state_dict(folded(flow_enrolment.load_flow(settings)).estimator.state_dict())
     add_sums(model)
 
-    def losses_of(_: float) -> trainer.Losses:
+    def losses_of_step(_: float) -> trainer.Losses:
         length = int(dice.numpy.choice(LENGTHS))
         batch = streams.draw(max(1, round(plan.train.batch / length)), length, dice.numpy)
         draws = draw(model, batch, dice.torch)
-        losses = flow_losses(model, trainer.on_device(batch), trainer.on_device(draws))
+        losses = losses_of(model, recogniser, batch, frames_of(batch.tokens), draws)
         _, (tokens,) = english.batch(_ENGLISH_ROWS, _ENGLISH_TOKENS, dice.numpy)
         moved = mu_moved(model, before, tokens.long().to(trainer.device()), draws.is_streaming)
-        loss = losses.matching + PRIOR_WEIGHT * losses.prior + plan.kept_weight * moved
-        return {"loss": loss, "matching": losses.matching, "prior": losses.prior, "moved": moved}
+        return losses | {"loss": losses["loss"] + plan.kept_weight * moved, "moved": moved}
 
-    trainer.train(settings, plan.train, model, dice, losses_of, faster={"front.embedding": _FASTER})
+    trainer.train(settings, plan.train, model, dice, losses_of_step, faster={"front.embedding": _FASTER})
 
 
 def mu_moved(model: Flow, before: Flow, tokens: Tensor, is_streaming: bool) -> Tensor:

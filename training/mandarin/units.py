@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training.networks.speech_tokenizer import NUM_CODES
+from training.teachers.spoken import UNTOLD
 
 INITIALS: Final = (
     *("f", "k", "kʰ", "l", "m", "n", "p", "pʰ", "s", "t", "tʰ", "x", "ɕ", "ɻ", "ʂ"),
@@ -49,6 +50,7 @@ _OF_FINALS: Final = (len(FINALS), NUM_TONES, NUM_HALVES, NUM_REGISTERS)
 NUM_UNITS: Final = 1 + len(INITIALS) + int(np.prod(_OF_FINALS))  # 1,872
 SILENCE: Final = NUM_CODES
 UNITS: Final = range(NUM_CODES, NUM_CODES + NUM_UNITS)
+NUM_SOUNDS: Final = 1 + len(INITIALS) + len(FINALS) * NUM_TONES  # silence, initials and toned finals
 _FIRST_INITIAL: Final = SILENCE + 1
 _FIRST_FINAL: Final = _FIRST_INITIAL + len(INITIALS)
 _TONES: Final = {"→": 1, "↗": 2, "↓": 3, "↘": 4}
@@ -83,6 +85,14 @@ def register_of(f0_hz: NDArray[np.float32], median_hz: float) -> int:
     voiced = f0_hz[f0_hz > 0]
     semitones = 12 * np.log2(voiced.mean() / median_hz) if len(voiced) else _LOWEST
     return int(np.searchsorted(REGISTER_EDGES, semitones))
+
+
+def sounds_of(tokens: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Which of NUM_SOUNDS each token says, whatever its half and its register; UNTOLD in English."""
+    units = tokens.astype(np.int64) - SILENCE
+    first = _FIRST_FINAL - SILENCE
+    sounds = np.where(units < first, units, first + (units - first) // (NUM_HALVES * NUM_REGISTERS))
+    return np.where(units < 0, UNTOLD, sounds)
 
 
 def components() -> NDArray[np.float32]:
