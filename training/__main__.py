@@ -23,6 +23,7 @@ STAGES = {  # and their modules
     "mandarin_language_model": "mandarin.language_model",
     "mandarin_flow": "mandarin.flow",
     "mandarin_flow_distil": "mandarin.flow_distil",
+    "mandarin_vocoder": "mandarin.vocoder",
     "export": "export",
     "speaker_embeddings": "speaker_embeddings",
 }

@@ -32,12 +32,12 @@ from firstword.models.tokenizer.pronunciation import DICTIONARY_FILE, NETWORK_FI
 from training import language_model, speaker_encoder, speech_tokenizer
 from training.checkpoint_yaml import qwen2_json, voice_yaml
 from training.corpus import trim
-from training.harmonic_vocos import load_vocoder
 from training.language_model import front_end
 from training.mandarin.flow_distil import load_flow
 from training.mandarin.language_model import load_language_model
 from training.mandarin.speakers import MANDARIN_PROMPT_TEXT, speak_prompts
 from training.mandarin.speech import Utterance
+from training.mandarin.vocoder import load_vocoder
 from training.networks.speech_tokenizer import TokenEncoder
 from training.onnx_export import export_onnx
 from training.pronunciation import stage as pronunciation

@@ -227,6 +227,17 @@ class MandarinFlowDistilSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class MandarinVocoderSettings:
+    """Of the vocoder's last training, with Mandarin's voices."""
+
+    english_shards: int  # of each voice
+    other_rows: int  # of English, learned as Mandarin is; and as many of which the filters are held
+    other_weight: float
+    kept_weight: float  # of how far those filters have moved, in parts of their size
+    train: TrainSettings  # its batch: rows of Mandarin
+
+
+@dataclass(frozen=True, slots=True)
 class MandarinSettings:
     """Of the second language; without voices the checkpoint speaks English alone."""
 
@@ -235,6 +246,7 @@ class MandarinSettings:
     language_model: MandarinLanguageModelSettings
     flow: MandarinFlowSettings
     flow_distil: MandarinFlowDistilSettings
+    vocoder: MandarinVocoderSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ from training import (
 from training.mandarin import flow as mandarin_flow
 from training.mandarin import flow_distil as mandarin_flow_distil
 from training.mandarin import language_model as mandarin_language_model
+from training.mandarin import vocoder as mandarin_vocoder
 from training.networks.flow import unfolded
 from training.networks.new_rows import without_sums
 from training.networks.speech_tokenizer import NUM_CODES
@@ -72,6 +73,8 @@ def take(settings: Settings, directory: Path, guided: Path | None = None) -> Non
     heard = speech_tokenizer.build(settings)
     read_weights(directory / SPEECH_TOKENIZER_FILES["cosyvoice2"], heard.encoder, "encoder")
     networks: dict[str, nn.Module] = {speech_tokenizer.STAGE: heard, harmonic_vocos.STAGE: exported}
+    if "zh" in checkpoint.traits.languages:
+        networks[mandarin_vocoder.STAGE] = exported
     networks |= _language_models(settings, checkpoint) | _flows(settings, checkpoint)
     if guided is not None:
         networks |= {flow.STAGE: _flows(settings, open_checkpoint(guided))[flow.STAGE]}
@@ -97,9 +100,10 @@ def _language_models(settings: Settings, checkpoint: Checkpoint) -> dict[str, nn
     assert isinstance(lm, Qwen2LM), lm
     num_texts = read_tokenizer(settings).vocab_size
     if lm.config.speech_token_size > NUM_CODES:
+        english = mandarin_language_model.without_units(lm, num_texts)
         trained = mandarin_language_model.MandarinTrainer(lm, num_texts)
         networks[mandarin_language_model.STAGE] = without_sums(trained)
-        lm = mandarin_language_model.without_units(checkpoint.load_lm().float(), num_texts)
+        lm = english
     reader = language_model.build(settings, num_texts)
     rows = lm.text_embedding.weight.detach()
     is_accented = len(rows) == num_texts  # else its accents are learned first

@@ -143,6 +143,9 @@ def write_mandarin(settings: Settings) -> None:
     for shard in speech.plan(settings):
         said = [greeting(shard.voice.name, seed) for seed in range(size)]
         speech.write_utterances(shard.path, said)
+        samples = speech.spoken_shard(shard)
+        samples.path.parent.mkdir(exist_ok=True)
+        corpus.write_shard(samples, [("你好。", hum(200.0, "你好。"))], knows_phase=True)
 
 
 def greeting(speaker: str, seed: int) -> speech.Utterance:

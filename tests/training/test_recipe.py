@@ -47,6 +47,7 @@ from training.export import PROMPT_TEXT
 from training.mandarin import flow as mandarin_flow
 from training.mandarin import flow_distil as mandarin_flow_distil
 from training.mandarin import language_model as mandarin_language_model
+from training.mandarin import vocoder as mandarin_vocoder
 from training.mandarin.speakers import MANDARIN_PROMPT_TEXT
 from training.mandarin.units import UNITS
 from training.networks.flow import folded
@@ -77,10 +78,10 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
         for stage in (*speakers, pronunciation, language_model, accents, *flows):
             stage.run(made)
     write_mandarin(made)
-    for stage in (mandarin_language_model, mandarin_flow, mandarin_flow_distil):
-        stage.run(made)
     vocoder = harmonic_vocos.build(made)  # its stage needs a teacher that tells its spectra
     torch.save({"average": vocoder.state_dict()}, made.path / f"{harmonic_vocos.STAGE}.pt")
+    for stage in (mandarin_language_model, mandarin_flow, mandarin_flow_distil, mandarin_vocoder):
+        stage.run(made)
     return made
 
 

@@ -58,7 +58,7 @@ def run(settings: Settings) -> None:
         batch = streams.draw(max(1, round(plan.train.batch / length)), length, dice.numpy)
         draws = draw(model, batch, dice.torch)
         losses = losses_of(model, recogniser, batch, frames_of(batch.tokens), draws)
-        _, (tokens,) = english.batch(_ENGLISH_ROWS, _ENGLISH_TOKENS, dice.numpy)
+        (tokens,) = english.batch(_ENGLISH_ROWS, _ENGLISH_TOKENS, dice.numpy)[1]
         moved = mu_moved(model, before, tokens.long().to(trainer.device()), draws.is_streaming)
         return losses | {"loss": losses["loss"] + plan.kept_weight * moved, "moved": moved}
 
@@ -97,6 +97,7 @@ class Streams:
 @torch.no_grad()
 def with_units(flow: Flow, cfm: CFMConfig) -> Flow:
     """A copy with rows for the units behind the codes, near the codes' mean, solved by `cfm`."""
+    assert isinstance(flow.config, UNetFlowConfig), flow.config
     wide = Flow(units_config(flow.config, cfm))
     state = dict(flow.state_dict())
     table = state["front.embedding.weight"]

@@ -1,7 +1,7 @@
 """`python -m training.mandarin.judge`: what a recogniser hears of the voice's Mandarin and its teachers'."""
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,13 +57,9 @@ def listen(
     """Each sentence of each speaker, by its teacher and by the voice."""
     for speaker in speakers:
         teacher = open_teacher(settings.teacher_of(speaker))
-        paths: dict[str, Callable[[str, int], Samples]] = {
-            "teacher": lambda text, _, teacher=teacher: corpus.trim(teacher.speak(text)).waveform,
-            "voice": lambda text, seed, name=speaker: np.concatenate(voice.speak(text, name, seed)),
-        }
         for seed, text in enumerate(texts):
-            for path, speak in paths.items():
-                yield judges.judge(speaker, path, text, speak(text, seed).astype(np.float32))
+            yield judges.judge(speaker, "teacher", text, corpus.trim(teacher.speak(text)).waveform)
+            yield judges.judge(speaker, "voice", text, np.concatenate(voice.speak(text, speaker, seed)))
 
 
 def table(results: Sequence[Heard]) -> Iterator[str]:

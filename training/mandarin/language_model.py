@@ -228,10 +228,8 @@ def english_lines(settings: Settings, tokenizer: Qwen2Tokenizer) -> list[Line]:
 
 def with_english(lines: Sequence[Line], english: Sequence[Line], rng: np.random.Generator) -> list[Line]:
     """Some of the lines again, behind an English one or before it."""
-    pairs = [
-        (lines[rng.integers(len(lines))], english[rng.integers(len(english))])
-        for _ in range(round(_WITH_ENGLISH * len(lines)))
-    ]
+    places = rng.integers((len(lines), len(english)), size=(round(_WITH_ENGLISH * len(lines)), 2))
+    pairs = [(lines[one], english[other]) for one, other in places.tolist()]
     return [
         joined(other, one) if rng.random() < 0.5 else replace(joined(one, other), speaker=one.speaker)
         for one, other in pairs

@@ -46,7 +46,7 @@ def _train(
     crops = Crops([(one.speaker, (one.tokens, one.mel)) for one in utterances], (1, FRAMES_PER_TOKEN))
 
     def losses_of(_: float) -> trainer.Losses:
-        _, (tokens, mel) = crops.batch(plan.batch, length, dice.numpy)
+        tokens, mel = crops.batch(plan.batch, length, dice.numpy)[1]
         mel, sounds = trainer.on_device((varied(mel.float(), dice), frames_of(tokens)))
         logits, _ = recogniser(mel)
         right = (logits.argmax(-1) == sounds)[sounds != UNTOLD].float().mean()

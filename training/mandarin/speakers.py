@@ -11,4 +11,5 @@ def speak_prompts(settings: Settings) -> dict[str, Utterance]:
     if "zh" not in settings.languages:
         return {}
     listener, voices = Listener(settings), settings.mandarin.voices
-    return {voice.name: listener.listen(voice, MANDARIN_PROMPT_TEXT) for voice in voices if voice.is_shipped}
+    shipped = [voice for voice in voices if voice.is_shipped]
+    return {voice.name: listener.listen(voice, MANDARIN_PROMPT_TEXT)[0] for voice in shipped}

@@ -1,8 +1,9 @@
-"""Stage: what the Mandarin teachers say, as mel, speech tokens and embeddings. Their samples are not kept."""
+"""Stage: what the Mandarin teachers say: samples, mel, speech tokens and embeddings."""
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -44,7 +45,8 @@ class Utterance:
 
 
 def run(settings: Settings) -> None:
-    """Writes <folder>/mandarin/<number>-<voice>.npz; those already there are kept."""
+    """Writes <folder>/mandarin/<number>-<voice>.npz and, for the vocoder, <folder>/mandarin/spoken/ with the
+    same names; those already there are kept."""
     if "zh" not in settings.languages:
         return
     shards = plan(settings)
@@ -71,12 +73,18 @@ def speak_shard(settings: Settings, shard: Shard) -> float:
     assert isinstance(shard.voice, MandarinVoiceSettings), shard.voice
     listener, kept = Listener(settings), []
     for text in shard.texts:
-        try:
+        with suppress(TeacherError):
             kept.append(listener.listen(shard.voice, text))
-        except TeacherError:
-            continue
-    write_utterances(shard.path, kept)
-    return sum(one.duration_s for one in kept) / 3600
+    samples = spoken_shard(shard)
+    samples.path.parent.mkdir(exist_ok=True)
+    corpus.write_shard(samples, [(one.text, spoken) for one, spoken in kept], knows_phase=True)
+    write_utterances(shard.path, [one for one, _ in kept])
+    return sum(one.duration_s for one, _ in kept) / 3600
+
+
+def spoken_shard(shard: Shard) -> Shard:
+    """The file of what was said for it, which `corpus.read_shard` reads."""
+    return replace(shard, path=shard.path.parent / "spoken" / shard.path.name)
 
 
 class Listener:
@@ -88,7 +96,7 @@ class Listener:
         self._embed = speaker_encoder.read_encoder(settings)
 
     @torch.inference_mode()
-    def listen(self, voice: MandarinVoiceSettings, text: str) -> Utterance:
+    def listen(self, voice: MandarinVoiceSettings, text: str) -> tuple[Utterance, Spoken]:
         """Raises TeacherError for what cannot be said, and SettingsError for another kind of teacher."""
         said, pieces = _teacher(voice.teacher).speak_pieces(text)
         spoken = corpus.trim(said)
@@ -98,7 +106,7 @@ class Listener:
         laid = lay(spoken, pieces, voice.median_hz, self._english_tokens)
         mel = self._mel_of(torch.from_numpy(spoken.waveform)).T.half().numpy()
         embedding = self._embed(corpus.heard(spoken)).numpy()
-        return Utterance(voice.name, text, mel, laid.tokens, laid.marks, embedding)
+        return Utterance(voice.name, text, mel, laid.tokens, laid.marks, embedding), spoken
 
     def _english_tokens(self, spoken: Spoken) -> NDArray[np.int16]:
         whisper = self._whisper_of(torch.from_numpy(corpus.heard(spoken)))

@@ -13,7 +13,6 @@ from training.teachers.pieces import NO_MARKS, Kind, Piece
 from training.teachers.spoken import Spoken, TeacherError
 
 _SHORT_BLANK_S = 0.05  # no silence: the next sound begins here
-_LOWEST_HZ = 50.0  # what Kokoro tells below is no voice
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,11 +38,10 @@ def lay(
     if any(one.kind is Kind.ENGLISH for one in pieces):
         heard = english_tokens(spoken)
     if len(pieces) == 1 and pieces[0].kind is Kind.ENGLISH:
-        return Laid(heard, np.tile(np.int16(NO_MARKS), (num_tokens, 1)))
-    f0_hz = np.where(spoken.f0_hz > _LOWEST_HZ, spoken.f0_hz, 0)[: num_tokens * STEPS_PER_TOKEN]
-    f0_hz = f0_hz.reshape(num_tokens, STEPS_PER_TOKEN)
+        return Laid(heard, np.tile(np.array(NO_MARKS, np.int16), (num_tokens, 1)))
+    f0_hz = spoken.f0_hz[: num_tokens * STEPS_PER_TOKEN].reshape(num_tokens, STEPS_PER_TOKEN)
     tokens = np.full(num_tokens, SILENCE, np.int16)
-    marks = np.tile(np.int16(NO_MARKS), (num_tokens, 1))
+    marks = np.tile(np.array(NO_MARKS, np.int16), (num_tokens, 1))
     for number, piece in enumerate(pieces):
         places = np.flatnonzero(owners == number)
         marks[places] = piece.marks

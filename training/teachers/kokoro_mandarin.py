@@ -16,6 +16,7 @@ from training.teachers.spoken import UNTOLD, Spoken, as_int16
 from training.teachers.symbols import LAG_S
 from training.text.mandarin import read_characters
 
+_LOWEST_HZ = 50.0  # what is told below is no voice
 PHRASES = BUILTIN / PRONUNCIATION_FOLDER / MANDARIN_FILE
 
 
@@ -47,7 +48,7 @@ class MandarinKokoro:
             np.maximum(ends_s[last], 0.0).astype(np.float32),
             np.where(is_silent, -1, np.cumsum(begins) - 1).astype(np.int32),
             len(read_characters(text)),
-            said.f0_of_steps,
+            np.where(said.f0_of_steps > _LOWEST_HZ, said.f0_of_steps, 0.0).astype(np.float32),
             cycles_of(said.f0_hz),
             "",
         )

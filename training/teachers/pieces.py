@@ -32,6 +32,5 @@ class PieceTeacher(Protocol):
     def speak_pieces(self, text: str) -> tuple[Spoken, list[Piece]]:
         """What is said, and the pieces in it: its phones are those, untold, between two pads of silence.
 
-        Its words are characters and English words; its pitch is told of voiceless sounds too. Raises
-        TeacherError.
+        Its words are characters and English words. Raises TeacherError.
         """
