@@ -70,17 +70,19 @@ def give_fixed_noise(flow: Flow, draws: FlowDraws, chances: Sequence[float]) -> 
 
 
 class Distillation(nn.Module):
-    """The mean squared distance of mels between a student's steps and those of the flow that it was.
+    """The mean squared distance of mels between a student's steps and those of a teacher.
 
-    It keeps the estimator as it is given as the teacher, and lets that of the flow alone be trained.
+    It lets the estimator of the flow alone be trained.
     """
 
-    def __init__(self, flow: Flow, settings: DistilSettings) -> None:
+    def __init__(self, flow: Flow, settings: DistilSettings, teacher: Flow | None = None) -> None:
+        """teacher: another flow that knows the tokens; by default what the flow is now."""
         super().__init__()
         flow.requires_grad_(False)
-        self._teacher = deepcopy(flow.estimator)
+        self._teacher = deepcopy(flow.estimator) if teacher is None else teacher.estimator
+        self._other = None if teacher is None else teacher.requires_grad_(False)
         flow.estimator.requires_grad_(True)
-        self._cfm = flow.config.cfm
+        self._cfm = (teacher or flow).config.cfm
         self._grid = time_steps(settings.steps)
         wanted = settings.teacher_steps or self._cfm.num_steps
         self._substeps = -(-max(wanted, settings.steps) // settings.steps)
@@ -90,11 +92,9 @@ class Distillation(nn.Module):
         num_frames = FRAMES_PER_TOKEN * given.num_tokens
         frame = torch.arange(given.mel.shape[1], device=given.mel.device)
         is_frame = (frame < num_frames[:, None])[:, None]  # (B, 1, 2 T)
-        with torch.no_grad():
-            ids = without_lookahead(given.tokens, flow.config.lookahead_tokens)
-            mu = flow.mu(ids, draws.is_streaming, given.num_tokens)
-            cond = (given.mel.mT * (frame < draws.prompt_frames[:, None])[:, None]).to(mu.dtype)
-            spks = flow.speaker_projection(given.embedding).to(mu.dtype)
+        mu, spks, cond = conditions = _conditions(flow, given, draws)
+        if self._other is not None:
+            conditions = _conditions(self._other, given, draws)
         chunk = flow.config.estimator.chunk if draws.is_streaming else 0
         mask = visibility(len(frame), chunk, num_frames, mu.device)  # (B, 1, 1 or 2 T, 2 T)
         assert mask is not None, "there is padding"
@@ -104,7 +104,7 @@ class Distillation(nn.Module):
         wanted = own = draws.noise
         loss = error = torch.zeros((), device=mu.device)
         for t, dt in self._grid:
-            wanted = self._solve(wanted, (t, dt), (mu, spks, cond), guided)
+            wanted = self._solve(wanted, (t, dt), conditions, guided)
             time = torch.full((len(own),), t, device=mu.device)
             velocity = flow.estimator(own.to(mu.dtype), mu, time, spks, cond, context).float()
             reached = own + dt * velocity
@@ -127,3 +127,13 @@ class Distillation(nn.Module):
             v = self._teacher(rows, mu, time, spks, cond, context).float()
             x = x + step * ((1 + rate) * v[0::2] - rate * v[1::2] if rate else v)
         return x
+
+
+@torch.no_grad()
+def _conditions(flow: Flow, given: FlowBatch, draws: FlowDraws) -> tuple[Tensor, Tensor, Tensor]:
+    """-> mu (B, M, 2 T), spks (B, M) and cond (B, M, 2 T)."""
+    frame = torch.arange(given.mel.shape[1], device=given.mel.device)
+    ids = without_lookahead(given.tokens, flow.config.lookahead_tokens)
+    mu = flow.mu(ids, draws.is_streaming, given.num_tokens)
+    cond = (given.mel.mT * (frame < draws.prompt_frames[:, None])[:, None]).to(mu.dtype)
+    return mu, flow.speaker_projection(given.embedding).to(mu.dtype), cond

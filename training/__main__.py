@@ -19,6 +19,11 @@ STAGES = {  # and their modules
     "pronunciation": "pronunciation.stage",
     "language_model": "language_model",
     "accents": "accents",
+    "mandarin_speech": "mandarin.speech",
+    "mandarin_language_model": "mandarin.language_model",
+    "mandarin_flow": "mandarin.flow",
+    "mandarin_flow_distil": "mandarin.flow_distil",
+    "mandarin_vocoder": "mandarin.vocoder",
     "export": "export",
     "speaker_embeddings": "speaker_embeddings",
 }

@@ -78,6 +78,17 @@ def run(settings: Settings) -> None:
     trainer.train(settings, plan, model, dice, losses_of, after)
 
 
+def load_language_model(settings: Settings) -> Qwen2LM:
+    """As English was trained last. Raises FileNotFoundError naming a stage that never ran."""
+    if settings.spoken_accents:
+        accented = build(settings)
+        trainer.load_average(settings, STAGE, accented)
+        return accented.folded()
+    model = language_model.build(settings, read_tokenizer(settings).vocab_size)
+    trainer.load_average(settings, language_model.STAGE, model)
+    return model.folded()
+
+
 def build(settings: Settings) -> AccentTrainer:
     vocab_size = read_tokenizer(settings).vocab_size
     trained = language_model.build(settings, vocab_size)

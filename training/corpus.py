@@ -1,6 +1,7 @@
 """Stage: what the teachers say, and how they say it."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -28,7 +29,7 @@ from training.text.corpus import make_texts, read_words
 STEPS_PER_TOKEN = STEP_RATE_HZ // TOKEN_RATE_HZ  # 16
 _SILENCE_BEFORE_S = 0.10
 _SILENCE_AFTER_S = 0.16
-_MIN_TOKENS, _MAX_TOKENS = 6, 750
+MIN_TOKENS, MAX_TOKENS = 6, 750
 _FIELDS = ("samples", "phones", "ends_s", "words", "f0_hz", "cycles")
 
 
@@ -52,26 +53,31 @@ def run(settings: Settings) -> None:
 
 
 def plan(settings: Settings) -> list[Shard]:
-    """Which voice says what: the same from one run to the next, the texts being kept in a file.
-
-    Voices take turns by their shares, so that the first shards have about the shares of all. What is spoken
-    already keeps its voice: voices may be added to a corpus that has begun.
-    """
+    """Which voice says what: the same from one run to the next, the texts being kept in a file."""
     folder = settings.path / "corpus"
     folder.mkdir(parents=True, exist_ok=True)
     texts_path = folder / "texts.txt"
     if not texts_path.exists():
         texts_path.write_text("\n".join(make_texts(settings.corpus, random.Random(settings.seed))) + "\n")
-    texts = texts_path.read_text().splitlines()
-    size = settings.corpus.shard
+    return shared_out(folder, texts_path.read_text().splitlines(), settings.voices, settings.corpus.shard)
+
+
+def shared_out(
+    folder: Path, texts: Sequence[str], all_voices: Sequence[VoiceSettings], size: int
+) -> list[Shard]:
+    """size: texts of a file.
+
+    Voices take turns by their shares, so that the first shards have about the shares of all. What is spoken
+    already keeps its voice: voices may be added to a corpus that has begun.
+    """
     spoken = {path.stem.split("-", 1)[0]: path.stem.split("-", 1)[1] for path in folder.glob("*-*.npz")}
-    voices = {voice.name: voice for voice in settings.voices}
-    whole = sum(voice.share for voice in settings.voices)
+    voices = {voice.name: voice for voice in all_voices}
+    whole = sum(voice.share for voice in all_voices)
     taken = dict.fromkeys(voices, 0)
     shards = []
     for number, start in enumerate(range(0, len(texts), size)):
         voice = voices.get(spoken.get(f"{number:04d}", "")) or max(
-            settings.voices, key=lambda one: (number + 1) * one.share / whole - taken[one.name]
+            all_voices, key=lambda one: (number + 1) * one.share / whole - taken[one.name]
         )
         taken[voice.name] += 1
         path = folder / f"{number:04d}-{voice.name}.npz"
@@ -94,7 +100,7 @@ def speak_shard(shard: Shard) -> float:
         except TeacherError:
             continue
         num_tokens = len(spoken.samples) // SAMPLES_PER_TOKEN
-        if _MIN_TOKENS <= num_tokens <= _MAX_TOKENS and spoken.num_words == len(read_words(text)):
+        if MIN_TOKENS <= num_tokens <= MAX_TOKENS and spoken.num_words == len(read_words(text)):
             kept.append((text, spoken))
     write_shard(shard, kept, teacher.knows_phase)
     return sum(len(one.samples) for _, one in kept) / SAMPLE_RATE_HZ / 3600

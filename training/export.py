@@ -21,26 +21,31 @@ from firstword.models.config import (
     SPEECH_TOKENIZER_FILES,
     TRAITS_FILE,
     Family,
+    UNetFlowConfig,
 )
-from firstword.models.lm.qwen2 import Qwen2LM
+from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.tokenizer import PRONUNCIATION_FOLDER, QWEN2_FOLDER
 from firstword.models.tokenizer.accents import accent_file
 from firstword.models.tokenizer.heteronyms import HETERONYMS_FILE
 from firstword.models.tokenizer.mandarin import MANDARIN_FILE
 from firstword.models.tokenizer.pronunciation import DICTIONARY_FILE, NETWORK_FILE
-from training import accents, flow_distil, language_model, speaker_encoder, speech_tokenizer
+from training import language_model, speaker_encoder, speech_tokenizer
 from training.checkpoint_yaml import qwen2_json, voice_yaml
 from training.corpus import trim
-from training.harmonic_vocos import load_vocoder
-from training.networks.flow import folded
+from training.language_model import front_end
+from training.mandarin.flow_distil import load_flow
+from training.mandarin.language_model import load_language_model
+from training.mandarin.speakers import MANDARIN_PROMPT_TEXT, speak_prompts
+from training.mandarin.speech import Utterance
+from training.mandarin.vocoder import load_vocoder
 from training.networks.speech_tokenizer import TokenEncoder
 from training.onnx_export import export_onnx
 from training.pronunciation import stage as pronunciation
-from training.settings import BUILTIN, LANGUAGES, Settings
+from training.settings import BUILTIN, Settings
 from training.speaker_encoder import read_embeddings
 from training.teachers import open_teacher
 from training.teachers.spoken import SAMPLE_RATE_HZ, Samples
-from training.text_tokenizer import read_tokenizer
+from training.text_tokenizer import exported_folder
 from training.tokenizer_through_flow import load_tokenizer
 from training.trainer import load_average
 
@@ -49,7 +54,6 @@ FORMER_SPEAKERS = {"rms": "alder", "slt": "wren", "awb": "flint", "kal16": "alde
 """Who answers, for one release, to names that speakers of earlier checkpoints had."""
 _FAMILY: Family = "cosyvoice2"
 TRAITS = Traits(
-    languages=LANGUAGES,
     takes_instruct=False,
     takes_speech_marks=False,
     segment_max_length=40,  # its text tokens are half a word
@@ -79,29 +83,37 @@ def run(settings: Settings) -> None:
         for voice in settings.voices
         if voice.is_shipped
     }
-    write_checkpoint(settings, BUILTIN, recordings)
+    write_checkpoint(settings, BUILTIN, recordings, speak_prompts(settings))
 
 
-def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[str, Samples]) -> None:
-    """From what the stages left, finished or not; recordings: each speaker saying PROMPT_TEXT.
+def write_checkpoint(
+    settings: Settings,
+    directory: Path,
+    recordings: Mapping[str, Samples],
+    prompts: Mapping[str, Utterance],
+) -> None:
+    """From what the stages left, finished or not; recordings: each speaker of English saying PROMPT_TEXT;
+    prompts: each of Mandarin saying MANDARIN_PROMPT_TEXT.
 
     Raises FileNotFoundError naming a stage that never ran.
     """
-    lm = load_language_model(settings)
-    acoustic = flow_distil.load_flow(settings)
+    lm, acoustic = load_language_model(settings), load_flow(settings)
     exported = load_vocoder(settings)
     directory.mkdir(parents=True, exist_ok=True)
     (directory / QWEN2_FOLDER).mkdir(exist_ok=True)
-    yaml = voice_yaml(lm.config, flow_distil.config(settings), exported.config)
+    assert isinstance(acoustic.config, UNetFlowConfig), acoustic.config
+    yaml = voice_yaml(lm.config, acoustic.config, exported.config)
     (directory / "cosyvoice2.yaml").write_text(yaml)
     traits = PHONEME_TRAITS if settings.language_model.reads == "phonemes" else TRAITS
     heads = language_model.alignment_heads(settings.language_model)
     former = {name: now for name, now in FORMER_SPEAKERS.items() if now in recordings}
+    transcripts = dict.fromkeys(recordings, PROMPT_TEXT) | dict.fromkeys(prompts, MANDARIN_PROMPT_TEXT)
     traits = replace(
         traits,
+        languages=settings.languages,
         default_speaker=next(iter(recordings)),
         former_speakers=former,
-        transcripts=dict.fromkeys(recordings, PROMPT_TEXT) if traits.reads_sounds else {},
+        transcripts=transcripts if traits.reads_sounds else {},
         accents=settings.spoken_accents,
         alignment_heads=heads,
         mean_embedding=_mean_embedding(settings) if traits.matches_recordings else (),
@@ -114,10 +126,10 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
         for name in (DICTIONARY_FILE, NETWORK_FILE, HETERONYMS_FILE, *tables):
             shutil.copy(pronunciation.folder(settings) / name, directory / PRONUNCIATION_FOLDER / name)
     (directory / QWEN2_CONFIG_FILE).write_text(qwen2_json(lm.config.qwen2))
-    shutil.copy(settings.path / "tokenizer" / "tokenizer.json", directory / QWEN2_FOLDER / "tokenizer.json")
+    shutil.copy(exported_folder(settings) / "tokenizer.json", directory / QWEN2_FOLDER / "tokenizer.json")
     for name, network, table, dtype in (
         ("llm", lm, QWEN2_LM, torch.float16),
-        ("flow", folded(acoustic), UNET_FLOW, torch.float16),
+        ("flow", acoustic, UNET_FLOW, torch.float16),
         ("hift", exported, (), torch.float16),
     ):
         save_file(published_tensors(network, table, dtype), directory / f"{name}.safetensors")
@@ -127,18 +139,7 @@ def write_checkpoint(settings: Settings, directory: Path, recordings: Mapping[st
     ):
         if (settings.path / f"{stage}.pt").exists():  # else what is shipped stays
             write(settings, directory)
-    write_speakers(directory, recordings)
-
-
-def load_language_model(settings: Settings) -> Qwen2LM:
-    """As its stages left it. Raises FileNotFoundError naming one that never ran."""
-    if settings.spoken_accents:
-        accented = accents.build(settings)
-        load_average(settings, accents.STAGE, accented)
-        return accented.folded()
-    lm = language_model.build(settings, read_tokenizer(settings).vocab_size)
-    load_average(settings, language_model.STAGE, lm)
-    return lm.folded()
+    write_speakers(settings, directory, recordings, prompts)
 
 
 def _mean_embedding(settings: Settings) -> tuple[float, ...]:
@@ -175,14 +176,27 @@ def write_speaker_encoder(settings: Settings, directory: Path) -> None:
     )
 
 
-def write_speakers(directory: Path, recordings: Mapping[str, Samples]) -> None:
-    """Each recording of the prompt is enrolled as any other would be."""
+def write_speakers(
+    settings: Settings, directory: Path, recordings: Mapping[str, Samples], prompts: Mapping[str, Utterance]
+) -> None:
+    """Each recording of the prompt is enrolled as any other would be; Mandarin prompts keep their units."""
     checkpoint = open_checkpoint(directory)
     reader, tokenizer = checkpoint.load_prompt_reader(num_threads=1), checkpoint.load_tokenizer()
     text_ids = tuple(tokenizer.encode(PROMPT_TEXT))
     speakers = {
         name: replace(reader.read_speaker(samples, SAMPLE_RATE_HZ), prompt_text_ids=text_ids)
         for name, samples in recordings.items()
+    }
+    written = front_end(settings)
+    speakers |= {
+        name: SpeakerFeatures(
+            prompt_text="",
+            prompt_tokens=torch.from_numpy(one.tokens).long(),
+            prompt_mel=torch.from_numpy(one.mel).float(),
+            embedding=torch.from_numpy(one.embedding),
+            prompt_text_ids=tuple(tokenizer.encode(written(one.text))),
+        )
+        for name, one in prompts.items()
     }
     write_speaker_table(directory / SPEAKER_TABLE_FILE, speakers)
 

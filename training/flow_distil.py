@@ -40,16 +40,21 @@ def run(settings: Settings) -> None:
     def losses_of(_: float) -> trainer.Losses:
         length = int(dice.numpy.choice(flow.LENGTHS))
         number = max(1, round(plan.train.batch / 2 / length))
-        asked, others = (one.draw(number, length, dice.numpy)[0] for one in (shipped, every))
+        asked, others, said = (one.draw(number, length, dice.numpy)[0] for one in (shipped, every, of_first))
         batch = flow_enrolment.joined(asked, others)
         draws = draw(model, batch, dice.torch)
-        flow_enrolment.give_prompts(batch, draws, np.arange(number), dice.numpy)
-        follow(batch, draws, of_first.draw(number, length, dice.numpy)[0])
-        give_fixed_noise(model, draws, dice.numpy.random(2 * number).tolist())
+        prompt(model, batch, draws, said, dice)
         loss, end = distillation(model, trainer.on_device(batch), trainer.on_device(draws))
         return {"loss": loss, "end": end}
 
     trainer.train(settings, plan.train, model, dice, losses_of)
+
+
+def prompt(model: Flow, batch: FlowBatch, draws: FlowDraws, said: FlowBatch, dice: trainer.Dice) -> None:
+    """Let the first rows begin with their own speech and go on with what others say, in place."""
+    flow_enrolment.give_prompts(batch, draws, np.arange(len(said.tokens)), dice.numpy)
+    follow(batch, draws, said)
+    give_fixed_noise(model, draws, dice.numpy.random(len(batch.tokens)).tolist())
 
 
 def follow(batch: FlowBatch, draws: FlowDraws, said: FlowBatch) -> None:

@@ -117,7 +117,7 @@ def read_recordings(
     plan, rng = settings.harmonic_vocos, np.random.default_rng(settings.seed)
     told_texts: list[str] = []
     others: list[Recording] = []
-    for shard in _first_shards(settings, plan.shards):
+    for shard in first_shards(settings, plan.shards):
         said = corpus.read_shard(shard.path)
         if shard.voice.teacher == "hibari":
             told_texts += [text for text, _, _ in said]
@@ -134,7 +134,7 @@ def read_recordings(
     )
 
 
-def _first_shards(settings: Settings, number: int) -> Iterator[corpus.Shard]:
+def first_shards(settings: Settings, number: int) -> Iterator[corpus.Shard]:
     """At most so many of each voice."""
     taken: Counter[str] = Counter()
     for shard in corpus.spoken_shards(settings):
@@ -176,7 +176,8 @@ def initialise(model: HarmonicVocos, told: list[Recording]) -> None:
 
 
 class Losses:
-    def __init__(self, config: HarmonicVocosConfig, hints: Hints) -> None:
+    def __init__(self, config: HarmonicVocosConfig, hints: Hints | None) -> None:
+        """hints: None where no spectra are told."""
         self._config, self._hints = config, hints
         self._transform = SpectrumTransform(config)
         self._spectra, self._aligned = SpectralLoss(), AlignedLoss(_ALIGNED_HZ)
@@ -191,6 +192,7 @@ class Losses:
         """
         assert crops.spectra is not None
         assert crops.hidden is not None
+        assert self._hints is not None
         compared = slice(_WARM_FRAMES + int(dice.numpy.integers(_FRAMES_APART)), None, _FRAMES_APART)
         net, hints = model.filters_net, crops.hidden.permute(0, 2, 3, 1)
         x = net.enter(crops.mel, FullContext(), True, model.condition(pitch_of(crops.pitch_hz)))

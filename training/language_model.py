@@ -22,7 +22,7 @@ from training.layout import prompt_first_layout
 from training.networks.language_model import LanguageModelTrainer, LMBatch
 from training.networks.speech_tokenizer import NUM_CODES
 from training.pronunciation import stage as pronunciation
-from training.settings import LANGUAGES, LanguageModelSettings, Settings
+from training.settings import LanguageModelSettings, Settings
 from training.speech_tokenizer import read_tokens
 from training.teachers.spoken import PHONES
 from training.text.corpus import WORD, KeptOut, read_words
@@ -137,7 +137,7 @@ def front_end(settings: Settings, accent: str = "") -> Callable[[str], str]:
     folder = pronunciation.folder(settings)
     sounds, heteronyms = Pronunciation(folder), read_heteronyms(folder / HETERONYMS_FILE)
     words = AccentedWords(folder / accent_file(accent), heteronyms) if accent else heteronyms
-    if "zh" not in LANGUAGES:
+    if "zh" not in settings.languages:
         return lambda text: sounds.write(words.write(text))
     mandarin = Mandarin(folder / MANDARIN_FILE)
     return lambda text: sounds.write(mandarin.write(words.write(text)))
@@ -208,7 +208,7 @@ def as_batch(
     """Each row a line, behind a prompt or alone."""
     rows = []
     for (prompt, line), is_interleaved in zip(pairs, are_interleaved, strict=True):
-        whole = line if prompt is None else _joined(prompt, line)
+        whole = line if prompt is None else joined(prompt, line)
         layout = _layout(vocabulary, prompt, line, plan.mix_ratio, is_interleaved)
         rows.append((whole, np.array(layout.input_ids), np.array(layout.targets)))
     length = max(len(ids) for _, ids, _ in rows)
@@ -227,17 +227,21 @@ def as_batch(
     return LMBatch(*(torch.from_numpy(part) for part in (ids, targets, phones, read)))
 
 
-def misdrawn(batch: LMBatch, vocabulary: Vocabulary, rng: np.random.Generator) -> LMBatch:
+def misdrawn(
+    batch: LMBatch, vocabulary: Vocabulary, rng: np.random.Generator, tokens: range | None = None
+) -> LMBatch:
     """The same answers behind speech tokens some of which are wrong: any other, or one said shortly before.
 
     What it will read of its own draws has faults too, and so the text is to tell it more than they do.
+    tokens: those that others are drawn from; all by default.
     """
+    tokens = tokens or range(vocabulary.num_speech_ids)
     ids = batch.ids.numpy()
     is_wrong = rng.random(ids.shape) < rng.uniform(0, _MAX_WRONG, (len(ids), 1))
     column = np.arange(ids.shape[1]) - rng.integers(1, _WRONG_SINCE + 1, ids.shape)
     before = np.take_along_axis(ids, np.maximum(column, 0), axis=1)
     is_repeat = (rng.random(ids.shape) < 0.5) & (before < vocabulary.num_speech_ids)
-    wrong = np.where(is_repeat, before, rng.integers(0, vocabulary.num_speech_ids, ids.shape))
+    wrong = np.where(is_repeat, before, rng.integers(tokens.start, tokens.stop, ids.shape))
     is_speech = ids < vocabulary.num_speech_ids
     return replace(batch, ids=torch.from_numpy(np.where(is_wrong & is_speech, wrong, ids)))
 
@@ -258,7 +262,7 @@ def _layout(
     return offline_layout(vocabulary, text, tokens)
 
 
-def _joined(prompt: Line, line: Line) -> Line:
+def joined(prompt: Line, line: Line) -> Line:
     num_words = prompt.text_words.max(initial=-1) + 1
     text_words = np.where(line.text_words >= 0, line.text_words + num_words, -1)
     return Line(
@@ -282,9 +286,11 @@ class Rows(Iterator[LMBatch]):
         vocabulary: Vocabulary,
         stops: tuple[int, int],
         rng: np.random.Generator,
+        tokens: range | None = None,
     ) -> None:
-        """positions: of a batch. stops: the text ids of a full stop and of a comma."""
+        """positions: of a batch. stops: the text ids of a full stop and of a comma. tokens: as `misdrawn`."""
         self._lines, self._plan, self._positions = lines, plan, positions
+        self._tokens = tokens
         self._vocabulary, self._stops, self._rng = vocabulary, stops, rng
         self._short = [one for one in lines if one.text_words.max(initial=-1) < _ALONE_WORDS]
         shortest, longest = _PROMPT_TOKENS
@@ -301,7 +307,8 @@ class Rows(Iterator[LMBatch]):
             self._waiting = self._pool()
         pairs = self._waiting.pop()
         chosen = (self._rng.random(len(pairs)) < _INTERLEAVED).tolist()
-        return misdrawn(as_batch(pairs, chosen, self._vocabulary, self._plan), self._vocabulary, self._rng)
+        batch = as_batch(pairs, chosen, self._vocabulary, self._plan)
+        return misdrawn(batch, self._vocabulary, self._rng, self._tokens)
 
     def _pool(self) -> list[list[tuple[Line | None, Line]]]:
         pairs = [self._pair() for _ in range(_POOL)]
@@ -336,7 +343,7 @@ class Rows(Iterator[LMBatch]):
             other = others[self._rng.integers(len(others))]
             if len(line.tokens) + len(other.tokens) > wanted:
                 break
-            line = _joined(self._unfinished(line), other)
+            line = joined(self._unfinished(line), other)
         return line
 
     def _unfinished(self, line: Line) -> Line:

@@ -4,7 +4,7 @@ import dataclasses
 import types
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import yaml
 
@@ -14,10 +14,6 @@ DEFAULT = Path(__file__).parent / "voice.yaml"
 BUILTIN = Path(__file__).parent.parent / "models" / "builtin"  # the checkpoint that is shipped
 _T = TypeVar("_T")
 Reading = Literal["letters", "phonemes"]
-
-
-LANGUAGES: Final[tuple[str, ...]] = ("en",)
-"""What the checkpoint speaks. With "zh", the front end of training reads Chinese characters."""
 
 
 class SettingsError(ValueError):
@@ -183,6 +179,76 @@ class ThroughFlowSettings:
     train: TrainSettings
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MandarinVoiceSettings(VoiceSettings):
+    """One speaker of what is said in Mandarin."""
+
+    median_hz: float  # of its pitch in finals, from which the registers of units are counted
+
+
+@dataclass(frozen=True, slots=True)
+class MandarinCorpusSettings:
+    """How many texts of each kind, and how many a file has."""
+
+    sentences: int
+    joined: int  # two sentences
+    mixed: int  # with words of both languages
+    words: int  # one to three everyday words
+    english: int  # of those that the English corpus says
+    shard: int
+
+
+@dataclass(frozen=True, slots=True)
+class MandarinLanguageModelSettings:
+    """Of the language model's second language."""
+
+    english_share: float  # of the batches
+    english_weight: float  # of how far English has moved from the language model before
+    guide_weight: float
+    train: TrainSettings  # its batch: positions, not rows
+
+
+@dataclass(frozen=True, slots=True)
+class MandarinFlowSettings:
+    """Of the flow's second language, with guidance."""
+
+    kept_weight: float  # of how far `mu` of English tokens has moved
+    recogniser: TrainSettings
+    train: TrainSettings  # its batch: speech tokens
+
+
+@dataclass(frozen=True, slots=True)
+class MandarinFlowDistilSettings:
+    """Of the flow that needs no guidance for either language."""
+
+    english_share: float  # of the steps
+    foreign_share: float  # of the steps: Mandarin behind an English speaker's prompt
+    train: TrainSettings  # its batch: speech tokens
+
+
+@dataclass(frozen=True, slots=True)
+class MandarinVocoderSettings:
+    """Of the vocoder's last training, with Mandarin's voices."""
+
+    english_shards: int  # of each voice
+    other_rows: int  # of English, learned as Mandarin is; and as many of which the filters are held
+    other_weight: float
+    kept_weight: float  # of how far those filters have moved, in parts of their size
+    train: TrainSettings  # its batch: rows of Mandarin
+
+
+@dataclass(frozen=True, slots=True)
+class MandarinSettings:
+    """Of the second language; without voices the checkpoint speaks English alone."""
+
+    voices: tuple[MandarinVoiceSettings, ...]
+    corpus: MandarinCorpusSettings
+    language_model: MandarinLanguageModelSettings
+    flow: MandarinFlowSettings
+    flow_distil: MandarinFlowDistilSettings
+    vocoder: MandarinVocoderSettings
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     folder: str
@@ -202,6 +268,7 @@ class Settings:
     flow_distil: FlowDistilSettings
     tokenizer_through_flow: ThroughFlowSettings
     speaker_embeddings: SpeakerEmbeddingsSettings
+    mandarin: MandarinSettings
 
     @property
     def path(self) -> Path:
@@ -209,11 +276,18 @@ class Settings:
 
     def teacher_of(self, name: str) -> str:
         """What open_teacher takes; of a name that is no voice, the voice of flite that is called so."""
-        return next((voice.teacher for voice in self.voices if voice.name == name), f"flite {name}")
+        voices = (*self.voices, *self.mandarin.voices)
+        return next((voice.teacher for voice in voices if voice.name == name), f"flite {name}")
 
     def accent_of(self, name: str) -> str:
         """Of a voice; "" for the language model's own."""
         return next((voice.accent for voice in self.voices if voice.name == name), "")
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """What the checkpoint speaks. With "zh", the front end of training reads Chinese characters, which
+        it cannot where letters are read."""
+        return ("en", "zh") if self.mandarin.voices and self.language_model.reads == "phonemes" else ("en",)
 
     @property
     def spoken_accents(self) -> tuple[str, ...]:
@@ -226,6 +300,11 @@ class Settings:
     def shipped(self) -> tuple[str, ...]:
         """Of the voices, the names of those that are speakers of the checkpoint."""
         return tuple(voice.name for voice in self.voices if voice.is_shipped)
+
+    @property
+    def mandarin_shipped(self) -> tuple[str, ...]:
+        """Those of the second language."""
+        return tuple(voice.name for voice in self.mandarin.voices if voice.is_shipped)
 
     @property
     def names(self) -> tuple[str, ...]:

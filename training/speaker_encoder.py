@@ -13,11 +13,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from firstword.models.config import SPEAKER_ENCODER_FILE
 from firstword.models.frontend.features import FBANK_SAMPLE_RATE_HZ, kaldi_fbank, without_mean
+from firstword.models.frontend.prompt_reader import SpeakerEncoder
 from training import corpus, trainer
 from training.networks.speaker_encoder import SpeakerTrainer
 from training.progress import Progress
-from training.settings import Settings
+from training.settings import BUILTIN, Settings
 from training.teachers.spoken import SAMPLE_RATE_HZ
 
 STAGE = "speaker_encoder"
@@ -55,6 +57,16 @@ def run(settings: Settings) -> None:
 
 def build(settings: Settings) -> SpeakerTrainer:
     return SpeakerTrainer(settings.speaker_encoder.width, len(settings.names) * len(_RATES))
+
+
+def read_encoder(settings: Settings) -> Callable[[NDArray[np.float32]], Tensor]:
+    """Samples (n,) at 16 kHz -> (192,), by the averaged network, or the shipped one where there is none."""
+    if not (settings.path / f"{STAGE}.pt").exists():
+        shipped = SpeakerEncoder(BUILTIN / SPEAKER_ENCODER_FILE, num_threads=1)
+        return lambda samples: shipped.embed(without_mean(_fbank(samples, 1.0)))
+    model = build(settings)
+    trainer.load_average(settings, STAGE, model)
+    return lambda samples: model.encoder(without_mean(_fbank(samples, 1.0))[None])[0]
 
 
 def save_embeddings(settings: Settings, embed: Callable[[NDArray[np.float32]], Tensor]) -> None:

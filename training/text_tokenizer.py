@@ -4,6 +4,7 @@ Its file says how text is read before it is cut: capitals as small letters, acce
 quotes and dashes as plain ones, brackets and quotation marks not at all.
 """
 
+import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from tokenizers.models import BPE
 
 from firstword.models.tokenizer.accents import accent_tokens
 from firstword.models.tokenizer.pronunciation import SOUNDS
-from firstword.models.tokenizer.qwen2 import SPLIT_PATTERN, Qwen2Tokenizer, special_tokens
+from firstword.models.tokenizer.qwen2 import PINYIN_TOKENS, SPLIT_PATTERN, Qwen2Tokenizer, special_tokens
 from training import corpus
 from training.settings import Settings
 
@@ -36,6 +37,28 @@ def read_tokenizer(settings: Settings) -> Qwen2Tokenizer:
             texts = [text for shard in corpus.plan(settings) for text in shard.texts]
             write_tokenizer(folder, texts, settings.language_model.merges)
     return Qwen2Tokenizer.from_folder(folder, special_tokens("cosyvoice2"))
+
+
+def read_mandarin_tokenizer(settings: Settings) -> Qwen2Tokenizer:
+    """`read_tokenizer` with the marks of pinyin behind all it has, in <folder>/tokenizer/mandarin."""
+    tokenizer = read_tokenizer(settings)
+    folder = settings.path / "tokenizer" / "mandarin"
+    folder.mkdir(exist_ok=True)
+    Tokenizer.from_str(tokenizer.with_tokens(PINYIN_TOKENS)).save(str(folder / "tokenizer.json"))
+    return Qwen2Tokenizer.from_folder(folder, special_tokens("cosyvoice2"))
+
+
+def exported_folder(settings: Settings) -> Path:
+    """Of the tokenizer that reads all languages of the settings."""
+    return settings.path / "tokenizer" / ("mandarin" if "zh" in settings.languages else "")
+
+
+def take_mandarin_off(folder: Path) -> None:
+    """The tokenizer in a folder without the marks of pinyin, which have the highest ids."""
+    path = folder / "tokenizer.json"
+    whole = json.loads(path.read_text(encoding="utf-8"))
+    kept = [token for token in whole["added_tokens"] if token["content"] not in PINYIN_TOKENS]
+    path.write_text(json.dumps(whole | {"added_tokens": kept}, ensure_ascii=False), encoding="utf-8")
 
 
 def add_accents(folder: Path, accents: Iterable[str]) -> None:

@@ -5,11 +5,12 @@ import math
 import os
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -80,18 +81,20 @@ def train(
     dice: Dice,
     losses_of: Callable[[float], Losses],
     after: Callable[[int], dict[str, float]] | None = None,
+    faster: Mapping[str, float] = MappingProxyType({}),
 ) -> None:
     """Trains `model` for plan.steps, going on from <folder>/<stage>.pt if it is there; ends with the average.
 
     losses_of: takes the share of the training that is done, draws a batch with `dice`. after: takes the
-    step, called at each save with the averaged weights in place; what it returns is logged.
+    step, called at each save with the averaged weights in place; what it returns is logged. faster: parts of
+    parameters' names, and how many times plan.rate those have.
     """
     torch.set_num_threads(plan.threads)
     path = settings.path / f"{dice.stage}.pt"
     if device().type != "cpu":
         model.to(device())
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimizers = _optimizers(model, plan)
+    optimizers = _optimizers(model, plan, faster)
     average = _Average(model)
     done = 0
     if path.exists():
@@ -110,7 +113,7 @@ def train(
         for step in range(done, plan.steps):
             rate = plan.rate * schedule(step, plan)
             for group in chain.from_iterable(optimizer.param_groups for optimizer in optimizers):
-                group["lr"] = rate
+                group["lr"] = rate * group.get("times", 1.0)
             model.train()
             with autocast(device().type, plan.bf16):
                 losses = losses_of(step / plan.steps)
@@ -188,26 +191,33 @@ class _Average:
             model.load_state_dict(kept)
 
 
-def _optimizers(model: nn.Module, plan: TrainSettings) -> list[torch.optim.Optimizer]:
+def _optimizers(
+    model: nn.Module, plan: TrainSettings, faster: Mapping[str, float]
+) -> list[torch.optim.Optimizer]:
     named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
-    matrices = {name: parameter for name, parameter in named if parameter.ndim > 1}
     inner = {
-        name: matrix
-        for name, matrix in matrices.items()
-        if plan.muon and not any(part in name for part in _AT_THE_EDGE)
+        name: parameter
+        for name, parameter in named
+        if plan.muon and parameter.ndim > 1 and not any(part in name for part in _AT_THE_EDGE)
     }
-    groups = [
-        {
-            "params": [matrix for name, matrix in matrices.items() if name not in inner],
-            "weight_decay": plan.weight_decay,
-        },
-        {"params": [parameter for _, parameter in named if parameter.ndim <= 1], "weight_decay": 0.0},
-    ]
+    groups = []
+    for times in sorted({1.0, *faster.values()}):
+        mine = [parameter for name, parameter in named if name not in inner and _times(name, faster) == times]
+        matrices = [parameter for parameter in mine if parameter.ndim > 1]
+        vectors = [parameter for parameter in mine if parameter.ndim <= 1]
+        groups += [
+            {"params": matrices, "weight_decay": plan.weight_decay, "times": times},
+            {"params": vectors, "weight_decay": 0.0, "times": times},
+        ]
     betas = (plan.beta1, plan.beta2)
     optimizers: list[torch.optim.Optimizer] = [torch.optim.AdamW(groups, plan.rate, betas=betas, fused=True)]
     if inner:
         optimizers.append(Muon(inner.values(), plan.rate, plan.weight_decay))
     return optimizers
+
+
+def _times(name: str, faster: Mapping[str, float]) -> float:
+    return next((times for part, times in faster.items() if part in name), 1.0)
 
 
 def _save(

@@ -1,18 +1,23 @@
 """A recipe so small that its stages take seconds, and a corpus for it that no teacher spoke."""
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from firstword.models.tokenizer import PRONUNCIATION_FOLDER
 from firstword.models.tokenizer.accents import accent_file
 from firstword.models.tokenizer.heteronyms import HETERONYMS_FILE, write_heteronyms
+from firstword.models.tokenizer.mandarin import MANDARIN_FILE
 from firstword.models.tokenizer.pronunciation import DICTIONARY_FILE
 from training import corpus
+from training.mandarin import speech
+from training.mandarin.units import SILENCE, final_id, initial_id
 from training.pronunciation import stage
 from training.pronunciation.dictionary import write_dictionary
-from training.settings import Settings, TrainSettings, read_settings
+from training.settings import BUILTIN, Settings, TrainSettings, read_settings
 from training.teachers.spoken import PHONES, STEP_RATE_HZ, Spoken
 from training.text.arpabet import marks_of
 
@@ -77,6 +82,24 @@ def tiny_settings(folder: Path) -> Settings:
             whole.flow_enrolment, taught=("alder",), train=short(whole.flow_enrolment.train, 400)
         ),
         flow_distil=replace(whole.flow_distil, train=short(whole.flow_distil.train, 400)),
+        mandarin=replace(
+            whole.mandarin,
+            voices=tuple(
+                replace(voice, is_shipped=place == 0) for place, voice in enumerate(whole.mandarin.voices[:2])
+            ),
+            corpus=replace(whole.mandarin.corpus, shard=20),
+            language_model=replace(
+                whole.mandarin.language_model, train=short(whole.mandarin.language_model.train, 300)
+            ),
+            flow=replace(
+                whole.mandarin.flow,
+                recogniser=short(whole.mandarin.flow.recogniser, 2),
+                train=short(whole.mandarin.flow.train, 400),
+            ),
+            flow_distil=replace(
+                whole.mandarin.flow_distil, train=short(whole.mandarin.flow_distil.train, 400)
+            ),
+        ),
         speaker_embeddings=replace(
             whole.speaker_embeddings,
             tuned=("low",),
@@ -111,6 +134,31 @@ def write_corpus(settings: Settings) -> None:
         )
 
 
+def write_mandarin(settings: Settings) -> None:
+    """What `training.mandarin.speech` would leave: a shard of each voice."""
+    folder = settings.path / "mandarin"
+    folder.mkdir()
+    size = settings.mandarin.corpus.shard
+    (folder / "texts.txt").write_text("你好。\n" * size * len(settings.mandarin.voices), encoding="utf-8")
+    for shard in speech.plan(settings):
+        said = [greeting(shard.voice.name, seed) for seed in range(size)]
+        speech.write_utterances(shard.path, said)
+        samples = speech.spoken_shard(shard)
+        samples.path.parent.mkdir(exist_ok=True)
+        corpus.write_shard(samples, [("你好。", hum(200.0, "你好。"))], knows_phase=True)
+
+
+def greeting(speaker: str, seed: int) -> speech.Utterance:
+    """Three seconds of 你好 in noise: silence, four pieces that have a mark of pinyin each, silence."""
+    rng = np.random.default_rng(seed)
+    n, i, h, au = initial_id("n"), final_id("i", 3, 0, 1), initial_id("x"), final_id("au", 3, 1, 0)
+    tokens = np.repeat([SILENCE, n, i, h, au, SILENCE], [5, 5, 25, 5, 30, 5]).astype(np.int16)
+    marks = np.repeat([[0, -1], [0, 0], [1, 1], [2, 2], [3, 3], [0, -1]], [5, 5, 25, 5, 30, 5], axis=0)
+    mel = rng.normal(-5, 1, (2 * len(tokens), 80)).astype(np.float16)
+    embedding = rng.standard_normal(192).astype(np.float32)
+    return speech.Utterance(speaker, "你好。", mel, tokens, marks.astype(np.int16), embedding)
+
+
 class HummingTeacher:
     """Says any text in the times of the corpus, at a pitch of its own."""
 
@@ -129,6 +177,7 @@ def write_words(settings: Settings, words: Mapping[str, str], british: Mapping[s
         marks = {word: marks_of(symbols) for word, symbols in symbols_of.items()}
         write_dictionary(folder / name, {word: read for word, read in marks.items() if read})
     write_heteronyms(folder / HETERONYMS_FILE, {}, ())
+    shutil.copy(BUILTIN / PRONUNCIATION_FOLDER / MANDARIN_FILE, folder)
 
 
 def hum(f0_hz: float, text: str) -> Spoken:

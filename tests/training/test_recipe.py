@@ -14,7 +14,16 @@ from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.config import Qwen2LMConfig
 from firstword.models.flow.flow import Flow
 from firstword.models.tokenizer.accents import accent_tokens
-from tests.training.recipe import HummingTeacher, hum, tiny_settings, write_corpus, write_words
+from firstword.models.tokenizer.qwen2 import PINYIN_TOKENS
+from tests.training.recipe import (
+    HummingTeacher,
+    greeting,
+    hum,
+    tiny_settings,
+    write_corpus,
+    write_mandarin,
+    write_words,
+)
 from training import (
     accents,
     corpus,
@@ -35,6 +44,12 @@ from training import (
     trainer,
 )
 from training.export import PROMPT_TEXT
+from training.mandarin import flow as mandarin_flow
+from training.mandarin import flow_distil as mandarin_flow_distil
+from training.mandarin import language_model as mandarin_language_model
+from training.mandarin import vocoder as mandarin_vocoder
+from training.mandarin.speakers import MANDARIN_PROMPT_TEXT
+from training.mandarin.units import UNITS
 from training.networks.flow import folded
 from training.networks.speech_tokenizer import NUM_CODES
 from training.offline import OfflineToken2Wav
@@ -62,8 +77,11 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
         patch.setattr(parallel, "open_teacher", lambda call: {"hibari": HummingTeacher()}[call])
         for stage in (*speakers, pronunciation, language_model, accents, *flows):
             stage.run(made)
+    write_mandarin(made)
     vocoder = harmonic_vocos.build(made)  # its stage needs a teacher that tells its spectra
     torch.save({"average": vocoder.state_dict()}, made.path / f"{harmonic_vocos.STAGE}.pt")
+    for stage in (mandarin_language_model, mandarin_flow, mandarin_flow_distil, mandarin_vocoder):
+        stage.run(made)
     return made
 
 
@@ -71,7 +89,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 def directory(settings: Settings) -> Path:
     directory = settings.path / "checkpoint"
     recordings = {name: hum(100.0 + 40 * i, "").waveform for i, name in enumerate(("low", "high"))}
-    export.write_checkpoint(settings, directory, recordings)
+    export.write_checkpoint(settings, directory, recordings, {"lotus": greeting("lotus", 0)})
     return directory
 
 
@@ -82,9 +100,10 @@ def test_the_checkpoint_speaks(directory: Path) -> None:
     speaker = checkpoint.load_speakers()["low"]
     assert len(OfflineToken2Wav(checkpoint).solve(tokens, speaker)) == 960 * len(tokens)
     with Voice(directory) as voice:
-        assert sorted(voice.synthesizer.speakers) == ["high", "low"]
+        assert sorted(voice.synthesizer.speakers) == ["high", "lotus", "low"]
         assert len(voice.respeak(recording, "low")) == 960 * len(tokens)
         assert sum(map(len, voice.speak("Hello there.", "low"))) > 0
+        assert sum(map(len, voice.speak("你好。", "lotus"))) > 0
         assert sum(map(len, voice.speak(["Hello", " there", "."], "low"))) > 0
         again = voice.enroll(recording, "hello there")
         assert len(again.features.prompt_mel) == 2 * len(again.features.prompt_tokens)
@@ -94,7 +113,8 @@ def test_the_checkpoint_speaks(directory: Path) -> None:
 def test_the_yaml_says_what_was_trained(directory: Path, settings: Settings) -> None:
     config = open_checkpoint(directory).config
     tokenizer = read_tokenizer(settings)
-    assert config.lm == language_model.config(settings.language_model, tokenizer.vocab_size)
+    english = language_model.config(settings.language_model, tokenizer.vocab_size)
+    assert config.lm == mandarin_language_model.config(english, tokenizer.vocab_size + len(PINYIN_TOKENS))
     assert isinstance(config.lm, Qwen2LMConfig)
     assert config.lm.mix_ratio == (10, 13)
     assert config.lm.prompt_before_blocks
@@ -107,9 +127,12 @@ def test_the_yaml_says_what_was_trained(directory: Path, settings: Settings) -> 
     speakers = builtin_speakers(checkpoint, checkpoint.load_tokenizer())
     assert {name: one.transcript for name, one in speakers.items()} == {
         "high": PROMPT_TEXT,
+        "lotus": MANDARIN_PROMPT_TEXT,
         "low": PROMPT_TEXT,
     }
-    assert config.flow == flow_distil.config(settings)
+    two_steps = flow_distil.config(settings)
+    assert config.flow == mandarin_flow.units_config(two_steps, two_steps.cfm)
+    assert checkpoint.traits.languages == ("en", "zh")
     assert config.vocoder == harmonic_vocos.config(settings)
     assert config.mel == features.MEL
 
@@ -150,7 +173,7 @@ def test_an_accent_changes_its_own_text_tokens_alone(directory: Path, settings: 
     before = language_model.build(settings, tokenizer.vocab_size)
     trainer.load_average(settings, language_model.STAGE, before)
     own = before.folded().state_dict()
-    spoken = export.load_language_model(settings).state_dict()
+    spoken = accents.load_language_model(settings).state_dict()
     usual = accents.counterparts(settings)
     assert len(usual) == len(accent_tokens("british"))
     for name, value in own.items():
@@ -227,7 +250,7 @@ def test_a_stage_goes_on_from_the_shipped_voice(
     assert all(torch.equal(value, written[name]) for name, value in encoder.state_dict().items())
     again = tmp_path / "again"
     shutil.copytree(directory, again)
-    export.write_checkpoint(fresh, again, {"low": hum(100.0, "").waveform})
+    export.write_checkpoint(fresh, again, {"low": hum(100.0, "").waveform}, {})
     for name in ("llm", "flow", "hift"):
         before = safetensors.torch.load_file(directory / f"{name}.safetensors")
         after = safetensors.torch.load_file(again / f"{name}.safetensors")
@@ -242,14 +265,14 @@ def test_a_stage_goes_on_from_the_shipped_voice(
 def test_the_flow_that_was_trained_last_is_exported(
     directory: Path, settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
-    last, before = flow_distil.load_flow(settings), flow_enrolment.load_flow(settings)
+    last, before = mandarin_flow_distil.load_flow(settings), folded(flow_enrolment.load_flow(settings))
     assert "flow_distil" not in caplog.text
     first = flow.build(settings)
     trainer.load_average(settings, flow.STAGE, first)
     written = open_checkpoint(directory).load_flow().state_dict()
     name = "estimator.out.weight"
     torch.testing.assert_close(written[name], last.state_dict()[name], atol=1e-3, rtol=1e-3)
-    for other in (before, first):
+    for other in (before, first, folded(flow_distil.load_flow(settings))):
         assert not torch.equal(last.state_dict()[name], other.state_dict()[name])
     cfm = open_checkpoint(directory).config.flow.cfm
     assert (cfm.num_steps, cfm.inference_cfg_rate) == (2, 0.0)
@@ -321,3 +344,19 @@ def test_a_tuned_speaker_is_one_of_the_checkpoint(directory: Path, settings: Set
     plan = replace(settings.speaker_embeddings, tuned=("iris",))
     with pytest.raises(SettingsError, match=r"tuned .*iris.*expected speakers of .*low"):
         speaker_embeddings.tune(replace(settings, speaker_embeddings=plan), directory)
+
+
+def test_english_rows_stand_still_while_units_are_learned(settings: Settings) -> None:
+    before = accents.load_language_model(settings)
+    spoken = mandarin_language_model.load_language_model(settings)
+    num_texts = before.config.qwen2.vocab_size
+    english = mandarin_language_model.without_units(spoken, num_texts).state_dict()
+    for name, value in before.state_dict().items():
+        is_kept = not name.startswith("decoder")
+        assert torch.equal(value, english[name]) == is_kept or value.ndim == 1, name
+    start = mandarin_language_model.with_units(before, spoken.config.qwen2.vocab_size)
+    assert (
+        spoken.speech_embedding.weight[UNITS.start :].shape
+        == start.speech_embedding.weight[UNITS.start :].shape
+    )
+    assert 0 < spoken.speech_embedding.weight[UNITS.start :][:10].abs().max() < 1

@@ -31,7 +31,7 @@ from training.pronunciation.dictionary import collect, write_dictionary
 from training.pronunciation.heteronyms import write_table
 from training.pronunciation.letters import SLOTS, LetterReader
 from training.pronunciation.mandarin import write_phrases
-from training.settings import LANGUAGES, Settings
+from training.settings import Settings
 
 STAGE = "pronunciation"
 _HELD_EVERY = 40  # words kept from the training, to see how it goes
@@ -57,7 +57,7 @@ def run(settings: Settings) -> None:
     if not british.exists():
         write_dictionary(british, readings(read_dictionary(path)))
     mandarin = folder(settings) / MANDARIN_FILE
-    if "zh" in LANGUAGES and not mandarin.exists():
+    if "zh" in settings.languages and not mandarin.exists():
         write_phrases(mandarin)
     model = build(settings)
     if trainer.is_trained(settings, STAGE, plan.train):

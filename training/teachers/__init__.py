@@ -4,11 +4,13 @@ import re
 
 from training.teachers.spoken import Teacher, TeacherError
 
-_KOKORO = re.compile(r"kokoro( (?P<british>british))?( (?P<speed>\d+(\.\d+)?))?(?P<styles>( [a-z]\S*)+)")
+_KOKORO = re.compile(
+    r"kokoro( (?P<reads>british|mandarin))?( (?P<speed>\d+(\.\d+)?))?(?P<styles>( [a-z]\S*)+)"
+)
 
 
 def open_teacher(call: str) -> Teacher:
-    """call: hibari, shifted PITCH FORMANTS [RANGE [COEFFICIENTS]], kokoro [british] [SPEED]
+    """call: hibari, shifted PITCH FORMANTS [RANGE [COEFFICIENTS]], kokoro [british|mandarin] [SPEED]
     STYLE[:SHARE] ..., festival VOICE [RATE], rhvoice VOICE [RATE], pico VOICE [RATE] or flite VOICE.
 
     Teachers' packages are imported here: each is needed only where its teacher is asked for. Raises
@@ -25,11 +27,16 @@ def open_teacher(call: str) -> Teacher:
 
             return Shifted(*(float(word) for word in words))
         if kind == "kokoro" and (found := _KOKORO.fullmatch(call)):
-            from training.teachers.kokoro import Kokoro
-
             pairs = [word.partition(":") for word in found["styles"].split()]
             styles = {name: float(share or 1) for name, _, share in pairs}
-            return Kokoro(styles, bool(found["british"]), float(found["speed"] or 1))
+            speed = float(found["speed"] or 1)
+            if found["reads"] == "mandarin":
+                from training.teachers.kokoro_mandarin import MandarinKokoro
+
+                return MandarinKokoro(styles, speed)
+            from training.teachers.kokoro import Kokoro
+
+            return Kokoro(styles, found["reads"] == "british", speed)
         if kind == "festival" and 1 <= len(words) <= 2:
             from training.teachers.festival import Festival
 

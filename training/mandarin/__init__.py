@@ -1,0 +1,1 @@
+"""The voice's second language: Mandarin in speech tokens of its own, behind those of English."""
