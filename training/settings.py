@@ -184,6 +184,7 @@ class MandarinVoiceSettings(VoiceSettings):
     """One speaker of what is said in Mandarin."""
 
     median_hz: float  # of its pitch in finals, from which the registers of units are counted
+    unheard_share: int = 0  # of the unheard texts, beside the others' shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +244,7 @@ class MandarinSettings:
 
     voices: tuple[MandarinVoiceSettings, ...]
     corpus: MandarinCorpusSettings
+    unheard: MandarinCorpusSettings  # of which the language model learns the speech tokens alone
     language_model: MandarinLanguageModelSettings
     flow: MandarinFlowSettings
     flow_distil: MandarinFlowDistilSettings
@@ -312,7 +314,8 @@ class Settings:
         return tuple(voice.name for voice in self.voices)
 
 
-OPTIONAL = ("temperature", "accent")  # no checkpoint says the first, and voices have the usual accent
+# No checkpoint says the first, voices have the usual accent, and most of Mandarin's say nothing unheard.
+OPTIONAL = ("temperature", "accent", "unheard_share")
 
 
 def read_settings(path: Path = DEFAULT) -> Settings:

@@ -99,6 +99,7 @@ def tiny_settings(folder: Path) -> Settings:
             flow_distil=replace(
                 whole.mandarin.flow_distil, train=short(whole.mandarin.flow_distil.train, 400)
             ),
+            vocoder=replace(whole.mandarin.vocoder, train=short(whole.mandarin.vocoder.train, 2)),
         ),
         speaker_embeddings=replace(
             whole.speaker_embeddings,
@@ -135,7 +136,7 @@ def write_corpus(settings: Settings) -> None:
 
 
 def write_mandarin(settings: Settings) -> None:
-    """What `training.mandarin.speech` would leave: a shard of each voice."""
+    """What `training.mandarin.speech` would leave: a shard of each voice, and an unheard one."""
     folder = settings.path / "mandarin"
     folder.mkdir()
     size = settings.mandarin.corpus.shard
@@ -146,6 +147,10 @@ def write_mandarin(settings: Settings) -> None:
         samples = speech.spoken_shard(shard)
         samples.path.parent.mkdir(exist_ok=True)
         corpus.write_shard(samples, [("你好。", hum(200.0, "你好。"))], knows_phase=True)
+    (folder / "unheard").mkdir()
+    (folder / "unheard" / "texts.txt").write_text("你好。\n" * size, encoding="utf-8")
+    for shard in speech.plan_unheard(settings):
+        speech.write_tokenized(shard.path, [greeting(shard.voice.name, size + seed) for seed in range(size)])
 
 
 def greeting(speaker: str, seed: int) -> speech.Utterance:
@@ -156,7 +161,7 @@ def greeting(speaker: str, seed: int) -> speech.Utterance:
     marks = np.repeat([[0, -1], [0, 0], [1, 1], [2, 2], [3, 3], [0, -1]], [5, 5, 25, 5, 30, 5], axis=0)
     mel = rng.normal(-5, 1, (2 * len(tokens), 80)).astype(np.float16)
     embedding = rng.standard_normal(192).astype(np.float32)
-    return speech.Utterance(speaker, "你好。", mel, tokens, marks.astype(np.int16), embedding)
+    return speech.Utterance(speaker, "你好。", tokens, marks.astype(np.int16), mel, embedding)
 
 
 class HummingTeacher:

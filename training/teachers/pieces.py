@@ -29,8 +29,9 @@ class Piece:
 class PieceTeacher(Protocol):
     """A voice that speaks Mandarin, and English among it. Not to be shared between threads."""
 
-    def speak_pieces(self, text: str) -> tuple[Spoken, list[Piece]]:
+    def speak_pieces(self, text: str, is_heard: bool = True) -> tuple[Spoken, list[Piece]]:
         """What is said, and the pieces in it: its phones are those, untold, between two pads of silence.
 
-        Its words are characters and English words. Raises TeacherError.
+        Its words are characters and English words. What is not heard has durations and pitch as ever, and
+        samples of silence. Raises TeacherError.
         """
