@@ -16,7 +16,7 @@ from firstword.models.config import FRAMES_PER_TOKEN, CFMConfig, UNetFlowConfig
 from firstword.models.flow.flow import Flow
 from training import flow, flow_enrolment, trainer
 from training.features import read_features
-from training.settings import Settings
+from training.settings import Settings, TrainSettings
 from training.speaker_encoder import read_embeddings
 from training.speech_tokenizer import read_tokens
 
@@ -76,13 +76,17 @@ def load_flow(settings: Settings) -> Flow:
     """The averaged weights, as they were trained last; warns where this stage has not done all its steps."""
     if not (settings.path / f"{STAGE}.pt").exists():
         return flow_enrolment.load_flow(settings)
-    if not trainer.is_trained(settings, STAGE, settings.flow_distil.train):
-        _log.warning(
-            "%s.pt has not done the stage's %d steps (it is half trained, or taken from a checkpoint): it is "
-            "taken as it is",
-            STAGE,
-            settings.flow_distil.train.steps,
-        )
+    warn_unless_trained(settings, STAGE, settings.flow_distil.train)
     model = flow.build(settings, config(settings))
     trainer.load_average(settings, STAGE, model)
     return model
+
+
+def warn_unless_trained(settings: Settings, stage: str, plan: TrainSettings) -> None:
+    if not trainer.is_trained(settings, stage, plan):
+        _log.warning(
+            "%s.pt has not done the stage's %d steps (it is half trained, or taken from a checkpoint): it is "
+            "taken as it is",
+            stage,
+            plan.steps,
+        )

@@ -257,7 +257,7 @@ def test_a_stage_goes_on_from_the_shipped_voice(
         for key, tensor in before.items():
             assert torch.equal(tensor, after[key]), key
     assert open_checkpoint(again).config.flow.cfm == open_checkpoint(directory).config.flow.cfm
-    assert "flow_distil.pt has not done the stage's 2 steps" in caplog.text
+    assert "mandarin_flow_distil.pt has not done the stage's 2 steps" in caplog.text
     flow.run(fresh)
     assert torch.load(fresh.path / "flow.pt", weights_only=False)["step"] == 2
 

@@ -89,10 +89,14 @@ class Rows:
 
 
 def load_flow(settings: Settings) -> Flow:
-    """As it is exported, as its stages left it. Raises FileNotFoundError naming one that never ran."""
+    """As it is exported, as its stages left it; warns where the last has not done all its steps.
+
+    Raises FileNotFoundError naming one that never ran.
+    """
     if "zh" not in settings.languages:
         return folded(flow_distil.load_flow(settings))
     english = flow_distil.config(settings)
     model = Flow(units_config(english, english.cfm))
     trainer.load_average(settings, STAGE, model)
+    flow_distil.warn_unless_trained(settings, STAGE, settings.mandarin.flow_distil.train)
     return model
