@@ -25,7 +25,7 @@ class CommandGroup(TyperGroup):
             causes = list(_leaves(error))
             if not all(_is_of_the_world(cause) for cause in causes):
                 raise
-            line = "; ".join(" ".join(_said_by(cause).split()) for cause in causes)
+            line = "; ".join(" ".join(_message_of(cause).split()) for cause in causes)
             to_stderr().print(
                 f"firstword: {line}", style="red", markup=False, highlight=False, soft_wrap=True
             )
@@ -61,8 +61,8 @@ def end_at_first_log_line(end: Callable[[], None]) -> None:
         handler.addFilter(note)
 
 
-def _said_by(error: Exception) -> str:
-    """Of the system's own errors without its number."""
+def _message_of(error: Exception) -> str:
+    """Return an error's message; of one of the system's, the file and the reason without its number."""
     if isinstance(error, OSError) and error.strerror and isinstance(error.filename, str):
         return f"{error.filename}: {error.strerror}"
     return str(error)

@@ -181,9 +181,6 @@ async def _say(
         began_s = time.perf_counter()
         try:
             async with synthesizer.stream(text, **voice) as stream:
-                if output.provenance.tags_files:
-                    names_source = output.provenance.names_source
-                    output.tags = synthetic_tags(stream.speaker, stream.request.request_id, names_source)
                 spoken = await _write(stream, began_s, len(text.strip()), output)
         except SpeakerNotFound:
             known = ", ".join(synthesizer.speakers)
@@ -220,6 +217,12 @@ async def _write(stream: "SynthesisStream", began_s: float, num_characters: int,
             first_audio_s = first_audio_s or time.perf_counter() - began_s
             num_samples += event.samples.size
             words += event.words
+            if (
+                output.tags is None and output.provenance.tags_files
+            ):  # with its audio a stream knows who speaks
+                output.tags = synthetic_tags(
+                    stream.speaker, stream.request.request_id, output.provenance.names_source
+                )
             await output.take(event.samples, stream.sample_rate_hz)
             num_spoken = len(stream.spoken_text(num_samples).strip())
             rtf = stream.stats.compute_s * stream.sample_rate_hz / num_samples

@@ -53,7 +53,7 @@ def list_all(url: Url = LOCAL_URL, api_key: ApiKey = None) -> None:
     used = [column for column in COLUMNS if any(row[column] for row in rows)]
     table = Table(box=None)
     for column in used:
-        table.add_column(column, no_wrap=True)
+        table.add_column(column, no_wrap=column not in ("name", "who"), overflow="fold")
     for row in rows:
         table.add_row(*(_plain(row[column]) for column in used))
     to_stdout().print(table)

@@ -192,7 +192,7 @@ class SpeechStream:
             gain = await parts.gain(name, request.client, speaker)
         if isinstance(request.speech, SentRecording):
             check_converts(speaker)
-        prepared_s = events.passed("speaker", began_s, name=self.speaker)
+        prepared_s = events.passed("speaker", began_s, **({"name": self.speaker} if self.speaker else {}))
         if parts.admission is not None:
             delivery = request.delivery
             self._slot = await parts.admission.acquire(not delivery.is_played, delivery.is_background)
@@ -233,7 +233,7 @@ class SpeechStream:
         """Give out speech that was kept."""
         self._text.transcripts[:] = phrase.transcripts
         self.stats.word_times = phrase.word_times
-        self.stats.speaker = phrase.speaker
+        self._events.passed("speaker", self._events.clock(), name=phrase.speaker)
         try:
             for piece in phrase.pieces:
                 await self._audio.put(piece)

@@ -19,7 +19,7 @@ from firstword.app.events import Stage, StreamEvents
 from firstword.app.speakers.interface import PreparedSpeaker, SentRecording
 from firstword.app.telemetry.stream_stats import StreamStats
 from firstword.app.text.marks import Pause, Rate, Voice
-from firstword.app.text.segment import Item, Segment, main_language
+from firstword.app.text.segment import Item, Segment, first_sentence, main_language
 from firstword.models.lm.tokens import TokenStream
 
 MAX_PENDING_COMMANDS = 10_000  # pieces of text and flushes that were not read yet
@@ -82,6 +82,7 @@ class TextTask:
         self._open: Utterance | None = None  # the one that text is pushed to, in continuous mode
         self._own: tuple[PreparedSpeaker, float]  # the request's speaker and its gain, from `run` on
         self._follows_text = resolved.follows_text  # until it is known who speaks
+        self._is_named = False  # by a mark, the speaker of what follows
         self._speaker: PreparedSpeaker  # of what follows, as the gain and the rate are
         self._gain = 1.0
         self._ending_ids: tuple[int, ...] = ()  # of the open utterance, should it end here
@@ -216,8 +217,10 @@ class TextTask:
                     self.transcripts.append(silence.transcript)
                     await self.utterances.put(silence)
                 case Voice(name=None):
+                    self._is_named = False
                     self._speaker, self._gain = self._own
                 case Voice():
+                    self._is_named = True
                     name = names[item.name or ""]
                     self._speaker = await parts.speakers.prepared(name, request.client)
                     self._gain = await parts.gain(name, request.client, self._speaker)
@@ -229,20 +232,19 @@ class TextTask:
                 self._pause()
 
     async def _choose_speaker(self, segments: Sequence[Segment]) -> None:
-        """Take the default speaker of the text's language; in text that comes in pieces, of its beginning."""
-        language = main_language(segments)
+        """Take the default speaker of the text's language; in pieces, of its first sentence so far."""
+        is_whole = self._request.text is not None
+        language = main_language(segments if is_whole else first_sentence(segments)[-1:])
         if language is None:
             return
-        if self._request.text is None:
-            language = segments[-1].language
         self._follows_text = False
         began_s, parts, client = self._events.clock(), self._parts, self._request.client
         name = parts.info.default_speakers.get(language)
         if name is not None:
             note_miss = partial(setattr, self._stats.first, "is_speaker_ready", False)
             speaker = await parts.speakers.prepared(name, client, on_miss=note_miss)
-            usual, self._own = self._own, (speaker, await parts.gain(name, client, speaker))
-            if self._speaker is usual[0]:  # no mark has named another one
+            self._own = speaker, await parts.gain(name, client, speaker)
+            if not self._is_named:
                 self._speaker, self._gain = self._own
         self._events.passed("speaker", began_s, name=name or parts.info.default_speaker)
 

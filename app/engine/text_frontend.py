@@ -51,15 +51,11 @@ def text_frontend(
         family_rules=FamilyRules(
             plain_chinese_marks=not traits.reads_sounds,  # its tokenizer makes them plain
             stops_cuts=traits.ends_cut_segments_in_stop,
-            unread=_reads_all if mandarin is None else mandarin.unread,
+            unread=(lambda _: "") if mandarin is None else mandarin.unread,
         ),
         lexicon_file=lexicon_file,
         heteronyms=_heteronyms(checkpoint, mandarin),
     )
-
-
-def _reads_all(text: str) -> str:
-    return ""
 
 
 def _heteronyms(checkpoint: Checkpoint, mandarin: Mandarin | None) -> dict[str, Sequence[Heteronyms]]:

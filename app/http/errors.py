@@ -59,6 +59,18 @@ from firstword.app.telemetry.metrics import Metrics, Outcome, RejectReason
 INTERNAL_MESSAGE = "the server failed on this request; retry, and if it fails again report its X-Request-Id"
 MAX_SHOWN_CHARS = 60  # of a value that came
 MAX_SHOWN_FAULTS = 8  # of one message
+ELSEWHERE: Final[Mapping[str, Sequence[str]]] = {
+    "input": ("text",),
+    "text": ("input",),
+    "voice_id": ("speaker", "voice"),
+    "response_format": ("format",),
+    "output_format": ("format",),
+    "instructions": ("instruct",),
+    "language_code": ("language",),
+    "prompt_wav": ("reference_audio",),
+    "prompt_text": ("reference_text",),
+}
+"""What other servers call a field of ours, by their name."""
 
 logger = logging.getLogger(__name__)
 
@@ -286,20 +298,6 @@ def _describe(fault: Fault, known_fields: Iterable[str]) -> str:
             return unknown_field(str(path[-1]), known_fields)
     hint = "" if path else "; send a JSON object with Content-Type: application/json"
     return f"{field}: {fault['msg']}; got {_describe_value(fault['input'])}{hint}"
-
-
-ELSEWHERE: Final[Mapping[str, Sequence[str]]] = {
-    "input": ("text",),
-    "text": ("input",),
-    "voice_id": ("speaker", "voice"),
-    "response_format": ("format",),
-    "output_format": ("format",),
-    "instructions": ("instruct",),
-    "language_code": ("language",),
-    "prompt_wav": ("reference_audio",),
-    "prompt_text": ("reference_text",),
-}
-"""What other servers call a field of ours, by their name."""
 
 
 def unknown_field(name: str, known_fields: Iterable[str]) -> str:

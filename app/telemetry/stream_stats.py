@@ -94,7 +94,7 @@ class StreamStats:
         self.compute_s += compute_s
         match event.name:
             case "speaker":
-                self.speaker = str(event.counts["name"])
+                self.speaker = str(event.counts.get("name", ""))
             case "queue":
                 self.queue_wait_s = event.duration_s
             case "lm":

@@ -97,7 +97,7 @@ class FamilyRules:
     adds_final_stop: bool = True
     plain_chinese_marks: bool = True
     stops_cuts: bool = False
-    unread: Callable[[str], str] = lambda text: ""
+    unread: Callable[[str], str] = lambda _: ""
 
     def apply(self, spoken: str, language: str, is_whole: bool) -> str:
         """spoken: with a word in it. is_whole: a sentence that was not cut in the middle."""
@@ -255,8 +255,15 @@ def main_language(segments: Iterable[Segment]) -> str | None:
     """Return the language of most of a text; None where nothing of it is spoken."""
     lengths = Counter[str]()
     for segment in segments:
-        lengths[segment.language] += len(segment.text_ids)
+        lengths[primary_language(segment.language)] += len(segment.text_ids)
     return lengths.most_common(1)[0][0] if lengths.total() else None
+
+
+def first_sentence(segments: Sequence[Segment]) -> Sequence[Segment]:
+    """Return those of the first sentence, which may not be complete."""
+    spoken = [segment for segment in segments if segment.text_ids]
+    ends = (place for place, segment in enumerate(spoken, 1) if _STOPPED.search(segment.source))
+    return spoken[: next(ends, None)]
 
 
 class Segmenter:
@@ -295,9 +302,9 @@ class Segmenter:
         for sentence in sentences:
             parts.append(sentence)
             if sentence.is_whole or sentence is sentences[-1]:
-                text = "".join(part.source for part in parts)
+                whole = "".join(part.source for part in parts)
                 for part in parts:
-                    before = language or self.detected(part.source, text, before)
+                    before = language or self.detected(part.source, whole, before)
                     segments.append(self.read(part, before, normalize))
                 parts = []
         return [self.finish(segment) for segment in self._merge(attach_unspeakable(segments))]

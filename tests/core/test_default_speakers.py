@@ -49,6 +49,7 @@ async def speaker_of(toy: ToyEngine, request: SynthesisRequest, *pieces: str) ->
         ("The word 你好 means hello in Chinese.", "hum"),
         ("OK. 那就这么定了，明天上午在公司门口见。", "lotus"),
         ("<speak>你好</speak>", "lotus"),
+        ('<speak xml:lang="zh-CN">你好</speak>', "lotus"),
         ("2026年1月", "lotus"),
         ("...", "hum"),
     ],
@@ -69,6 +70,7 @@ async def test_a_whole_text_is_spoken_by_the_speaker_of_its_main_language(
         (["Good ", "morning. ", "你好，今天天气很好。"], "hum"),
         (["OK，", "那就这么定了。"], "lotus"),
         (["1", "0", "月1日。"], "lotus"),
+        ([f"{CHINESE}明天见。Good night. ", "It is late."], "lotus"),
     ],
 )
 async def test_the_beginning_decides_where_text_comes_in_pieces(

@@ -31,6 +31,7 @@ class _Turn:
 
     pieces: asyncio.Queue[str | None] = field(default_factory=asyncio.Queue)
     speaking: asyncio.Task[None] | None = None
+    has_failed: bool = False  # what else comes of it is not spoken
 
     async def text(self) -> AsyncIterator[str]:
         while (piece := await self.pieces.get()) is not None:
@@ -83,14 +84,20 @@ class FirstwordTTSService(TTSService):
                 await self.create_audio_context(context_id)
             await self.start_ttfb_metrics()
             turn.speaking = self.create_task(self._speak(turn, context_id))
+        if turn.has_failed:
+            yield None
+            return
         turn.pieces.put_nowait(text)
         await self.start_tts_usage_metrics(text)
         yield None
 
     async def flush_audio(self, context_id: str | None = None) -> None:
         """The turn's text is complete."""
-        turn = self._turns.get(context_id or self.get_active_audio_context_id() or "")
-        if turn is not None:
+        key = context_id or self.get_active_audio_context_id() or ""
+        turn = self._turns.get(key)
+        if turn is not None and turn.has_failed:
+            del self._turns[key]
+        elif turn is not None:
             turn.pieces.put_nowait(None)
 
     async def on_audio_context_interrupted(self, context_id: str) -> None:
@@ -112,8 +119,10 @@ class FirstwordTTSService(TTSService):
                     times = [(word.text, word.start_ms / 1000) for word in audio.words]
                     await self.add_word_timestamps(times, context_id)
         except (FirstwordError, OSError) as error:
+            turn.has_failed = True
             await self.append_to_audio_context(context_id, ErrorFrame(f"Firstword: {error}"))
-        self._turns.pop(context_id, None)
+        if not turn.has_failed:
+            self._turns.pop(context_id, None)
         await self.append_to_audio_context(context_id, TTSStoppedFrame(context_id=context_id))
         await self.remove_audio_context(context_id)
 
