@@ -1,4 +1,4 @@
-"""Stage: a flow with guidance learns Mandarin's units, the teacher of the one that is shipped.
+"""Stage: a flow with guidance learns Mandarin's units, the teacher of the one that is exported.
 
 It has the front and the speakers of the flow that English was trained with last, and the estimator from
 before that was distilled. While it learns units, `mu` of English tokens is held where it was, since the
@@ -40,7 +40,7 @@ _FREE_SCALE, _SUM_SCALE = 0.01, 0.1
 
 def run(settings: Settings) -> None:
     """Writes <folder>/mandarin_flow.pt."""
-    if "zh" not in settings.languages:
+    if not settings.reads_mandarin:
         return
     plan, dice = settings.mandarin.flow, trainer.seeded(settings, STAGE)
     utterances = read_utterances(settings)

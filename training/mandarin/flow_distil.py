@@ -23,7 +23,7 @@ STAGE = "mandarin_flow_distil"
 
 def run(settings: Settings) -> None:
     """Writes <folder>/mandarin_flow_distil.pt."""
-    if "zh" not in settings.languages:
+    if not settings.reads_mandarin:
         return
     plan, dice = settings.mandarin.flow_distil, trainer.seeded(settings, STAGE)
     before, guided = folded(flow_distil.load_flow(settings)), load_guided(settings)

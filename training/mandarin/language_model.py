@@ -43,7 +43,7 @@ _TABLES = ("speech_embedding.weight", "head.weight", "head.bias")  # with a row 
 
 def run(settings: Settings) -> None:
     """Writes <folder>/mandarin_language_model.pt."""
-    if "zh" not in settings.languages:
+    if not settings.reads_mandarin:
         return
     plan = settings.mandarin.language_model
     dice = trainer.seeded(settings, STAGE)

@@ -58,7 +58,7 @@ class Utterance(Tokenized):
 def run(settings: Settings) -> None:
     """Writes <folder>/mandarin/<number>-<voice>.npz and, with such names, <folder>/mandarin/spoken/ for the
     vocoder and <folder>/mandarin/unheard/ for the language model; those already there are kept."""
-    if "zh" not in settings.languages:
+    if not settings.reads_mandarin:
         return
     heard, unheard = plan(settings), plan_unheard(settings)
     jobs = [partial(speak_shard, settings, shard) for shard in heard if not shard.path.exists()]

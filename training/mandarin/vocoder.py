@@ -18,7 +18,7 @@ STAGE = "mandarin_vocoder"
 
 def run(settings: Settings) -> None:
     """Writes <folder>/mandarin_vocoder.pt."""
-    if "zh" not in settings.languages:
+    if not settings.reads_mandarin:
         return
     plan, dice = settings.mandarin.vocoder, trainer.seeded(settings, STAGE)
     frames = settings.harmonic_vocos.crop_frames
