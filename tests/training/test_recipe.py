@@ -48,7 +48,7 @@ from training.mandarin import flow as mandarin_flow
 from training.mandarin import flow_distil as mandarin_flow_distil
 from training.mandarin import language_model as mandarin_language_model
 from training.mandarin import vocoder as mandarin_vocoder
-from training.mandarin.speakers import MANDARIN_PROMPT_TEXT
+from training.mandarin.speakers import MANDARIN_PROMPT_TEXT, speak_prompts
 from training.mandarin.units import UNITS
 from training.networks.flow import folded
 from training.networks.speech_tokenizer import NUM_CODES
@@ -133,6 +133,7 @@ def test_the_yaml_says_what_was_trained(directory: Path, settings: Settings) -> 
     two_steps = flow_distil.config(settings)
     assert config.flow == mandarin_flow.units_config(two_steps, two_steps.cfm)
     assert checkpoint.traits.languages == ("en", "zh")
+    assert checkpoint.traits.default_speakers == {"zh": "lotus"}
     assert config.vocoder == harmonic_vocos.config(settings)
     assert config.mel == features.MEL
 
@@ -258,6 +259,8 @@ def test_a_stage_goes_on_from_the_shipped_voice(
             assert torch.equal(tensor, after[key]), key
     assert open_checkpoint(again).config.flow.cfm == open_checkpoint(directory).config.flow.cfm
     assert "mandarin_flow_distil.pt has not done the stage's 2 steps" in caplog.text
+    with pytest.raises(FileNotFoundError, match="--guided DIRECTORY"):
+        mandarin_flow.run(fresh)
     flow.run(fresh)
     assert torch.load(fresh.path / "flow.pt", weights_only=False)["step"] == 2
 
@@ -294,6 +297,22 @@ def test_a_taught_voice_is_one_that_is_shipped(settings: Settings) -> None:
     plan = replace(settings.flow_enrolment, taught=("wren", "iris"))
     with pytest.raises(SettingsError, match=r"taught .*iris.*expected voices with is_shipped: true"):
         flow_enrolment.run(replace(settings, flow_enrolment=plan))
+
+
+def test_english_alone_is_exported_unless_mandarin_is_shipped(
+    directory: Path, settings: Settings, tmp_path: Path
+) -> None:
+    copy = shutil.copytree(directory, tmp_path / "checkpoint")
+    alone = replace(settings, mandarin=replace(settings.mandarin, is_shipped=False))
+    export.write_checkpoint(alone, copy, {"low": hum(100.0, "").waveform}, speak_prompts(alone))
+    checkpoint = open_checkpoint(copy)
+    assert checkpoint.traits.languages == ("en",)
+    assert not checkpoint.traits.default_speakers
+    assert [*checkpoint.load_speakers()] == ["low"]
+    assert checkpoint.config.flow == flow_distil.config(settings)
+    before = accents.load_language_model(settings).state_dict()
+    for name, value in checkpoint.load_lm().state_dict().items():
+        torch.testing.assert_close(value.float(), before[name], atol=1e-3, rtol=1e-3)
 
 
 def test_the_mean_embedding_is_that_of_the_corpus(directory: Path, settings: Settings) -> None:
