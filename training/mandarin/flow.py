@@ -73,7 +73,7 @@ def _english_flows(settings: Settings) -> tuple[Flow, Flow]:
     is_same = all(torch.equal(value, state[name]) for name, value in guided.estimator.state_dict().items())
     if is_same and last.config.cfm.inference_cfg_rate == 0:
         raise FileNotFoundError(
-            f"{settings.path}: no flow has guidance; run `python -m training.shipped --guided DIRECTORY` first"
+            f"{settings.path}: no guided flow; run `python -m training.shipped --guided DIRECTORY` first"
         )
     return last, guided
 

@@ -55,7 +55,7 @@ def lay(
 
 
 def _units_of(piece: Piece, f0_hz: NDArray[np.float32], median_hz: float) -> list[int]:
-    """f0_hz (n, 16): of an initial's or a final's tokens -> n units. Raises TeacherError for other symbols."""
+    """f0_hz (n, 16): of an initial's or a final's tokens -> units. Raises TeacherError for other symbols."""
     num_tokens = len(f0_hz)
     try:
         if piece.kind is Kind.INITIAL:
