@@ -49,7 +49,7 @@ def run(settings: Settings) -> None:
     dice = trainer.seeded(settings, STAGE)
     tokenizer = read_mandarin_tokenizer(settings)
     before = accents.load_language_model(settings).to(trainer.device()).requires_grad_(False)
-    model = MandarinTrainer(with_units(before, tokenizer.vocab_size), before.config.qwen2.vocab_size)
+    model = build(settings, before)
     english = english_lines(settings, tokenizer)
     lines, unheard = (
         mandarin_lines(texts, tokenizer, front_end(settings))

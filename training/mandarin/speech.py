@@ -112,7 +112,7 @@ def speak_shard(settings: Settings, shard: Shard) -> float:
 
 
 def speak_unheard(shard: Shard) -> float:
-    """As `speak_shard`, of what is not heard; English words are left out too."""
+    """As `speak_shard`, of what is not heard; texts with English words are left out too."""
     assert isinstance(shard.voice, MandarinVoiceSettings), shard.voice
     kept = []
     for text in shard.texts:
