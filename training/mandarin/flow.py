@@ -42,7 +42,8 @@ def run(settings: Settings) -> None:
     """Writes <folder>/mandarin_flow.pt. Raises FileNotFoundError where no flow of English has guidance."""
     if not settings.reads_mandarin:
         return
-    plan, dice = settings.mandarin.flow, trainer.seeded(settings, STAGE)
+    plan = settings.mandarin.flow
+    dice = trainer.seeded(settings, STAGE)
     before, guided = _english_flows(settings)
     utterances = read_utterances(settings)
     streams = Streams(utterances, settings.mandarin_shipped)
@@ -67,8 +68,9 @@ def run(settings: Settings) -> None:
 
 
 def _english_flows(settings: Settings) -> tuple[Flow, Flow]:
-    """As it was trained last, and as it was with guidance."""
-    last, guided = folded(flow_distil.load_flow(settings)), folded(flow_enrolment.load_flow(settings))
+    """Return the flow of English as it was trained last, and as it was with guidance."""
+    last = folded(flow_distil.load_flow(settings))
+    guided = folded(flow_enrolment.load_flow(settings))
     state = last.estimator.state_dict()
     is_same = all(torch.equal(value, state[name]) for name, value in guided.estimator.state_dict().items())
     if is_same and last.config.cfm.inference_cfg_rate == 0:
@@ -145,7 +147,7 @@ def add_sums(flow: Flow) -> Flow:
 
 
 def load_flow(settings: Settings) -> Flow:
-    """The averaged weights, with guidance. Raises FileNotFoundError."""
+    """Return the flow with guidance, its weights averaged. Raises FileNotFoundError."""
     model = add_sums(Flow(units_config(config(settings), config(settings).cfm)))
     trainer.load_average(settings, STAGE, model)
     assert isinstance(model.front, ConformerFront), model.front
