@@ -1,10 +1,10 @@
-"""`python -m training [stage ...]`: all stages in their order, or those named."""
+"""`python -m training [stage ...]`: the stages of what is shipped in their order, or those named."""
 
 import argparse
 import importlib
 from pathlib import Path
 
-from training.settings import DEFAULT, read_settings
+from training.settings import DEFAULT, Settings, read_settings
 
 STAGES = {  # and their modules
     "corpus": "corpus",
@@ -29,17 +29,25 @@ STAGES = {  # and their modules
 }
 
 
+def stages_of(settings: Settings) -> list[str]:
+    """Those that make what is shipped: Mandarin's only where it is."""
+    return [stage for stage in STAGES if "zh" in settings.languages or not stage.startswith("mandarin_")]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m training", description="Builds the built-in voice.")
     parser.add_argument(
-        "stages", nargs="*", metavar="stage", help=f"of {', '.join(STAGES)}; all when none is named"
+        "stages",
+        nargs="*",
+        metavar="stage",
+        help=f"of {', '.join(STAGES)}; those of what is shipped when none is named",
     )
     parser.add_argument("--settings", type=Path, default=DEFAULT)
     arguments = parser.parse_args()
     if unknown := set(arguments.stages) - STAGES.keys():
         parser.error(f"no stage is named {', '.join(sorted(unknown))}; there are {', '.join(STAGES)}")
     settings = read_settings(arguments.settings)
-    for stage in arguments.stages or STAGES:
+    for stage in arguments.stages or stages_of(settings):
         importlib.import_module(f"training.{STAGES[stage]}").run(settings)
 
 

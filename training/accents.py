@@ -79,7 +79,10 @@ def run(settings: Settings) -> None:
 
 
 def load_language_model(settings: Settings) -> Qwen2LM:
-    """As English was trained last. Raises FileNotFoundError naming a stage that never ran."""
+    """Return the language model as English was trained last.
+
+    Raises FileNotFoundError naming a stage that never ran.
+    """
     if settings.spoken_accents:
         accented = build(settings)
         trainer.load_average(settings, STAGE, accented)

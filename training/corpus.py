@@ -65,7 +65,7 @@ def plan(settings: Settings) -> list[Shard]:
 def shared_out(
     folder: Path, texts: Sequence[str], all_voices: Sequence[VoiceSettings], size: int
 ) -> list[Shard]:
-    """size: texts of a file.
+    """Return the shards that hold the texts, `size` in each.
 
     Voices take turns by their shares, so that the first shards have about the shares of all. What is spoken
     already keeps its voice: voices may be added to a corpus that has begun.

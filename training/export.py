@@ -112,6 +112,7 @@ def write_checkpoint(
         traits,
         languages=settings.languages,
         default_speaker=next(iter(recordings)),
+        default_speakers={"zh": next(iter(prompts))} if prompts else {},
         former_speakers=former,
         transcripts=transcripts if traits.reads_sounds else {},
         accents=settings.spoken_accents,

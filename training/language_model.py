@@ -137,7 +137,7 @@ def front_end(settings: Settings, accent: str = "") -> Callable[[str], str]:
     folder = pronunciation.folder(settings)
     sounds, heteronyms = Pronunciation(folder), read_heteronyms(folder / HETERONYMS_FILE)
     words = AccentedWords(folder / accent_file(accent), heteronyms) if accent else heteronyms
-    if "zh" not in settings.languages:
+    if not settings.reads_mandarin:
         return lambda text: sounds.write(words.write(text))
     mandarin = Mandarin(folder / MANDARIN_FILE)
     return lambda text: sounds.write(mandarin.write(words.write(text)))

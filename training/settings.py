@@ -240,8 +240,9 @@ class MandarinVocoderSettings:
 
 @dataclass(frozen=True, slots=True)
 class MandarinSettings:
-    """Of the second language; without voices the checkpoint speaks English alone."""
+    """Of the second language, which is learned where its stages are named."""
 
+    is_shipped: bool  # by the checkpoint; else it speaks English alone
     voices: tuple[MandarinVoiceSettings, ...]
     corpus: MandarinCorpusSettings
     unheard: MandarinCorpusSettings  # of which the language model learns the speech tokens alone
@@ -287,9 +288,14 @@ class Settings:
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """What the checkpoint speaks. With "zh", the front end of training reads Chinese characters, which
-        it cannot where letters are read."""
-        return ("en", "zh") if self.mandarin.voices and self.language_model.reads == "phonemes" else ("en",)
+        """What the checkpoint speaks."""
+        return ("en", "zh") if self.reads_mandarin and self.mandarin.is_shipped else ("en",)
+
+    @property
+    def reads_mandarin(self) -> bool:
+        """Whether the front end of training reads Chinese characters, so that Mandarin can be learned. It
+        cannot where letters are read."""
+        return bool(self.mandarin.voices) and self.language_model.reads == "phonemes"
 
     @property
     def spoken_accents(self) -> tuple[str, ...]:

@@ -9,7 +9,8 @@ export ships it with its own solver; but stage `flow` then has no guided teacher
 follows it, need the flow of a whole training, or of an earlier checkpoint whose flow is guided (--guided).
 
 A checkpoint that speaks Mandarin has units behind the codes of English and marks of pinyin behind its text
-ids. It is taken whole for the stages of Mandarin, and without them for those before.
+ids. It is taken whole for the stages of Mandarin, and without them for those before. Only `mandarin_flow`
+begins anew: the guided flow that learned Mandarin is in no checkpoint.
 """
 
 import argparse

@@ -49,7 +49,7 @@ def read_mandarin_tokenizer(settings: Settings) -> Qwen2Tokenizer:
 
 
 def exported_folder(settings: Settings) -> Path:
-    """Of the tokenizer that reads all languages of the settings."""
+    """Return the folder of the tokenizer that reads all languages of the checkpoint."""
     return settings.path / "tokenizer" / ("mandarin" if "zh" in settings.languages else "")
 
 

@@ -1,11 +1,22 @@
 """How words are compared, and that the judges judge, where they are installed."""
 
 from importlib.util import find_spec
+from types import ModuleType
 
 import numpy as np
 import pytest
 
 from training.judge.words import fewest_errors, spoken_words, word_errors
+
+_NO_MARKS = str.maketrans("", "", "。，")  # noqa: RUF001  a Chinese comma
+
+
+def _mandarin_judge() -> ModuleType:
+    for package in ("cn2an", "opencc", "pypinyin"):
+        pytest.importorskip(package)
+    from training.judge import mandarin
+
+    return mandarin
 
 
 def test_word_errors_count_what_was_changed() -> None:
@@ -48,6 +59,32 @@ def test_other_words_are_errors() -> None:
     assert fewest_errors("She sells sea shells.", "She sells C shells") == (1, 4)
     assert fewest_errors("It is nineteen cents.", "It is 19 dollars.") == (1, 4)
     assert fewest_errors("After six thirty.", "After 6.13.") == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "heard"),
+    [
+        ("增长了百分之二十五。", "增长了25%"),
+        ("二零二四年。", "2024年"),
+        ("二千零二十四年。", "2024年"),
+        ("她来了，它也来了。", "他来了他也来了"),  # noqa: RUF001  a Chinese comma
+        ("这个学生", "這個學生"),
+        ("一万二千瓶", "12,000瓶"),
+    ],
+)
+def test_mandarin_is_read_as_it_is_said(wanted: str, heard: str) -> None:
+    mandarin = _mandarin_judge()
+    assert mandarin.mandarin_errors(wanted, heard) == (0, 0, len(wanted.translate(_NO_MARKS)))
+
+
+def test_a_year_is_read_in_two_ways() -> None:
+    assert _mandarin_judge().readings("2024年") == {"二零二四年", "二千零二十四年"}
+
+
+def test_tones_are_wrong_in_mandarin_where_characters_are() -> None:
+    mandarin = _mandarin_judge()
+    assert mandarin.mandarin_errors("妈妈来了。", "骂马来了") == (2, 2, 4)
+    assert mandarin.mandarin_errors("公式", "公事") == (1, 0, 2)  # said alike
 
 
 def test_whisper_and_dnsmos_hear_a_teacher() -> None:

@@ -48,8 +48,8 @@ from training.mandarin import flow as mandarin_flow
 from training.mandarin import flow_distil as mandarin_flow_distil
 from training.mandarin import language_model as mandarin_language_model
 from training.mandarin import vocoder as mandarin_vocoder
-from training.mandarin.speakers import MANDARIN_PROMPT_TEXT
-from training.mandarin.units import UNITS
+from training.mandarin.speakers import MANDARIN_PROMPT_TEXT, speak_prompts
+from training.mandarin.units import SILENCE, final_id, initial_id
 from training.networks.flow import folded
 from training.networks.speech_tokenizer import NUM_CODES
 from training.offline import OfflineToken2Wav
@@ -133,6 +133,7 @@ def test_the_yaml_says_what_was_trained(directory: Path, settings: Settings) -> 
     two_steps = flow_distil.config(settings)
     assert config.flow == mandarin_flow.units_config(two_steps, two_steps.cfm)
     assert checkpoint.traits.languages == ("en", "zh")
+    assert checkpoint.traits.default_speakers == {"zh": "lotus"}
     assert config.vocoder == harmonic_vocos.config(settings)
     assert config.mel == features.MEL
 
@@ -258,6 +259,8 @@ def test_a_stage_goes_on_from_the_shipped_voice(
             assert torch.equal(tensor, after[key]), key
     assert open_checkpoint(again).config.flow.cfm == open_checkpoint(directory).config.flow.cfm
     assert "mandarin_flow_distil.pt has not done the stage's 2 steps" in caplog.text
+    with pytest.raises(FileNotFoundError, match="--guided DIRECTORY"):
+        mandarin_flow.run(fresh)
     flow.run(fresh)
     assert torch.load(fresh.path / "flow.pt", weights_only=False)["step"] == 2
 
@@ -294,6 +297,22 @@ def test_a_taught_voice_is_one_that_is_shipped(settings: Settings) -> None:
     plan = replace(settings.flow_enrolment, taught=("wren", "iris"))
     with pytest.raises(SettingsError, match=r"taught .*iris.*expected voices with is_shipped: true"):
         flow_enrolment.run(replace(settings, flow_enrolment=plan))
+
+
+def test_english_alone_is_exported_unless_mandarin_is_shipped(
+    directory: Path, settings: Settings, tmp_path: Path
+) -> None:
+    copy = shutil.copytree(directory, tmp_path / "checkpoint")
+    alone = replace(settings, mandarin=replace(settings.mandarin, is_shipped=False))
+    export.write_checkpoint(alone, copy, {"low": hum(100.0, "").waveform}, speak_prompts(alone))
+    checkpoint = open_checkpoint(copy)
+    assert checkpoint.traits.languages == ("en",)
+    assert not checkpoint.traits.default_speakers
+    assert [*checkpoint.load_speakers()] == ["low"]
+    assert checkpoint.config.flow == flow_distil.config(settings)
+    before = accents.load_language_model(settings).state_dict()
+    for name, value in checkpoint.load_lm().state_dict().items():
+        torch.testing.assert_close(value.float(), before[name], atol=1e-3, rtol=1e-3)
 
 
 def test_the_mean_embedding_is_that_of_the_corpus(directory: Path, settings: Settings) -> None:
@@ -347,16 +366,18 @@ def test_a_tuned_speaker_is_one_of_the_checkpoint(directory: Path, settings: Set
 
 
 def test_english_rows_stand_still_while_units_are_learned(settings: Settings) -> None:
+    trainer.seeded(settings, mandarin_language_model.STAGE)
     before = accents.load_language_model(settings)
+    start = mandarin_language_model.build(settings, before).folded().state_dict()
     spoken = mandarin_language_model.load_language_model(settings)
-    num_texts = before.config.qwen2.vocab_size
-    english = mandarin_language_model.without_units(spoken, num_texts).state_dict()
+    english = mandarin_language_model.without_units(spoken, before.config.qwen2.vocab_size).state_dict()
+    learned = spoken.state_dict()
     for name, value in before.state_dict().items():
-        is_kept = not name.startswith("decoder")
-        assert torch.equal(value, english[name]) == is_kept or value.ndim == 1, name
-    start = mandarin_language_model.with_units(before, spoken.config.qwen2.vocab_size)
-    assert (
-        spoken.speech_embedding.weight[UNITS.start :].shape
-        == start.speech_embedding.weight[UNITS.start :].shape
-    )
-    assert 0 < spoken.speech_embedding.weight[UNITS.start :][:10].abs().max() < 1
+        if not name.startswith("decoder"):
+            assert torch.equal(value, english[name]), name
+    for name in ("speech_embedding.weight", "head.weight", "head.bias"):
+        assert name in english
+        for unit in (SILENCE, initial_id("n"), final_id("i", 3, 0, 1)):
+            assert 0 < (learned[name][unit] - start[name][unit]).abs().max() < 0.1, (name, unit)
+    unsaid = initial_id("f")  # so the start is the one that it was
+    assert torch.equal(learned["speech_embedding.weight"][unsaid], start["speech_embedding.weight"][unsaid])

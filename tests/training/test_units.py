@@ -27,6 +27,7 @@ from training.teachers.pieces import NO_MARKS, Kind, Piece
 from training.teachers.spoken import Spoken, TeacherError
 
 TOKEN_S = 0.04
+UNIT_S, LAG_S = 0.025, 0.05  # of Kokoro
 HELLO = (  # 你好, hey
     Piece(Kind.INITIAL, "n", (0, 0)),
     Piece(Kind.FINAL, "i↓", (1, 1)),
@@ -114,6 +115,12 @@ def test_tokens_are_laid_along_the_sounds() -> None:
     assert higher.tokens[3] == final_id("i", 3, 0, 4)
 
 
+@pytest.mark.parametrize("kind", [Kind.INITIAL, Kind.FINAL])
+def test_a_sound_without_units_is_named(kind: Kind) -> None:
+    with pytest.raises(TeacherError, match="no unit is written 'θ↓'"):
+        lay(spoken([1, 2, 1]), [Piece(kind, "θ↓", (0, 0))], 100.0, english)
+
+
 def test_a_text_in_english_keeps_the_speech_tokenizers_tokens() -> None:
     laid = lay(spoken([2, 5, 1]), HELLO[-1:], 100.0, english)
     assert laid.tokens.tolist() == list(range(8))
@@ -132,3 +139,14 @@ def test_a_short_blank_belongs_to_what_follows() -> None:
     pieces = [HELLO[1], blank, HELLO[3]]
     assert owners_of(pieces, spoken([1, 2, 1, 2, 1]).ends_s, 7).tolist() == [-1, 0, 0, 2, 2, 2, -1]
     assert owners_of(pieces, spoken([1, 2, 2, 2, 1]).ends_s, 8).tolist() == [-1, 0, 0, -1, -1, 2, 2, -1]
+
+
+@pytest.mark.parametrize("before", range(1, 200, 13))
+def test_a_blank_of_two_units_is_short_wherever_it_is(before: int) -> None:
+    pieces = [HELLO[1], Piece(Kind.PAUSE, " "), HELLO[3]]
+    for blank, is_short in ((2, True), (3, False)):
+        units = np.cumsum([before, 16, blank, 16, 3])
+        ends_s = (units * UNIT_S - LAG_S).astype(np.float32)
+        owners = owners_of(pieces, ends_s, int(ends_s[-1] / TOKEN_S))
+        owned = owners[np.flatnonzero(owners >= 0)[0] : np.flatnonzero(owners >= 0)[-1]]
+        assert (-1 not in owned) == is_short

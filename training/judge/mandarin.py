@@ -79,7 +79,7 @@ def mandarin_errors(wanted: str, heard: str) -> tuple[int, int, int]:
 
     Of what both may be read as those that are most alike.
     """
-    pairs = [(one, other) for one in readings(wanted) for other in readings(heard)]
+    pairs = [(one, other) for one in sorted(readings(wanted)) for other in sorted(readings(heard))]
     aim, said = min(pairs, key=lambda pair: word_errors(*pair))
     syllables = [lazy_pinyin(one, style=Style.TONE3, neutral_tone_with_five=True) for one in (aim, said)]
     return word_errors(aim, said), word_errors(*syllables), len(aim)

@@ -1,4 +1,4 @@
-"""Stage: a flow with guidance learns Mandarin's units, the teacher of the one that is shipped.
+"""Stage: a flow with guidance learns Mandarin's units, the teacher of the one that is exported.
 
 It has the front and the speakers of the flow that English was trained with last, and the estimator from
 before that was distilled. While it learns units, `mu` of English tokens is held where it was, since the
@@ -39,18 +39,20 @@ _FREE_SCALE, _SUM_SCALE = 0.01, 0.1
 
 
 def run(settings: Settings) -> None:
-    """Writes <folder>/mandarin_flow.pt."""
-    if "zh" not in settings.languages:
+    """Writes <folder>/mandarin_flow.pt. Raises FileNotFoundError where no flow of English has guidance."""
+    if not settings.reads_mandarin:
         return
-    plan, dice = settings.mandarin.flow, trainer.seeded(settings, STAGE)
+    plan = settings.mandarin.flow
+    dice = trainer.seeded(settings, STAGE)
+    before, guided = _english_flows(settings)
     utterances = read_utterances(settings)
     streams = Streams(utterances, settings.mandarin_shipped)
     recogniser = trained_recogniser(settings, utterances)
     pairs = zip(read_features(settings), read_tokens(settings), strict=True)
     english = Crops([(one.speaker, (tokens,)) for one, tokens in pairs], (1,))
-    before = folded(flow_distil.load_flow(settings)).to(trainer.device()).requires_grad_(False)
+    before = before.to(trainer.device()).requires_grad_(False)
     model = with_units(before, config(settings).cfm)
-    model.estimator.load_state_dict(folded(flow_enrolment.load_flow(settings)).estimator.state_dict())
+    model.estimator.load_state_dict(guided.estimator.state_dict())
     add_sums(model)
 
     def losses_of_step(_: float) -> trainer.Losses:
@@ -63,6 +65,19 @@ def run(settings: Settings) -> None:
         return losses | {"loss": losses["loss"] + plan.kept_weight * moved, "moved": moved}
 
     trainer.train(settings, plan.train, model, dice, losses_of_step, faster={"front.embedding": _FASTER})
+
+
+def _english_flows(settings: Settings) -> tuple[Flow, Flow]:
+    """Return the flow of English as it was trained last, and as it was with guidance."""
+    last = folded(flow_distil.load_flow(settings))
+    guided = folded(flow_enrolment.load_flow(settings))
+    state = last.estimator.state_dict()
+    is_same = all(torch.equal(value, state[name]) for name, value in guided.estimator.state_dict().items())
+    if is_same and last.config.cfm.inference_cfg_rate == 0:
+        raise FileNotFoundError(
+            f"{settings.path}: no guided flow; run `python -m training.shipped --guided DIRECTORY` first"
+        )
+    return last, guided
 
 
 def mu_moved(model: Flow, before: Flow, tokens: Tensor, is_streaming: bool) -> Tensor:
@@ -132,7 +147,7 @@ def add_sums(flow: Flow) -> Flow:
 
 
 def load_flow(settings: Settings) -> Flow:
-    """The averaged weights, with guidance. Raises FileNotFoundError."""
+    """Return the flow with guidance, its weights averaged. Raises FileNotFoundError."""
     model = add_sums(Flow(units_config(config(settings), config(settings).cfm)))
     trainer.load_average(settings, STAGE, model)
     assert isinstance(model.front, ConformerFront), model.front

@@ -23,10 +23,12 @@ STAGE = "mandarin_flow_distil"
 
 def run(settings: Settings) -> None:
     """Writes <folder>/mandarin_flow_distil.pt."""
-    if "zh" not in settings.languages:
+    if not settings.reads_mandarin:
         return
-    plan, dice = settings.mandarin.flow_distil, trainer.seeded(settings, STAGE)
-    before, guided = folded(flow_distil.load_flow(settings)), load_guided(settings)
+    plan = settings.mandarin.flow_distil
+    dice = trainer.seeded(settings, STAGE)
+    before = folded(flow_distil.load_flow(settings))
+    guided = load_guided(settings)
     model = with_units(before, before.config.cfm)
     model.front.load_state_dict(guided.front.state_dict())
     model.speaker_projection.load_state_dict(guided.speaker_projection.state_dict())
@@ -37,7 +39,8 @@ def run(settings: Settings) -> None:
     rows = Rows(settings, model, dice)
 
     def losses_of(_: float) -> trainer.Losses:
-        length, chance = int(dice.numpy.choice(LENGTHS)), dice.numpy.random()
+        length = int(dice.numpy.choice(LENGTHS))
+        chance = dice.numpy.random()
         number = max(1, round(plan.train.batch / length))
         is_english = chance < plan.english_share
         if is_english:
@@ -58,7 +61,8 @@ class Rows:
 
     def __init__(self, settings: Settings, model: Flow, dice: trainer.Dice) -> None:
         pairs = list(zip(read_features(settings), read_tokens(settings), strict=True))
-        embeddings, first = read_embeddings(settings), settings.voices[0].name
+        embeddings = read_embeddings(settings)
+        first = settings.voices[0].name
         self._shipped = flow.Streams([one for one in pairs if one[0].speaker in settings.shipped], embeddings)
         self._first = flow.Streams([one for one in pairs if one[0].speaker == first], embeddings)
         self._mandarin = Streams(read_utterances(settings), settings.mandarin_shipped)
@@ -89,7 +93,7 @@ class Rows:
 
 
 def load_flow(settings: Settings) -> Flow:
-    """As it is exported, as its stages left it; warns where the last has not done all its steps.
+    """Return what is exported, as its stages left it; warn where the last has not done all its steps.
 
     Raises FileNotFoundError naming one that never ran.
     """

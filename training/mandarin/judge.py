@@ -89,7 +89,8 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=40, help="of the 200, taken evenly")
     parser.add_argument("--mixed", action="store_true", help="the 40 with words of both languages instead")
     arguments = parser.parse_args()
-    settings, everything = read_settings(arguments.settings), evaluation_sentences()
+    settings = read_settings(arguments.settings)
+    everything = evaluation_sentences()
     if arguments.mixed:
         everything = mixed_sentences()
     texts = everything[:: max(1, len(everything) // arguments.sentences)][: arguments.sentences]

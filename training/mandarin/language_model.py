@@ -43,13 +43,13 @@ _TABLES = ("speech_embedding.weight", "head.weight", "head.bias")  # with a row 
 
 def run(settings: Settings) -> None:
     """Writes <folder>/mandarin_language_model.pt."""
-    if "zh" not in settings.languages:
+    if not settings.reads_mandarin:
         return
     plan = settings.mandarin.language_model
     dice = trainer.seeded(settings, STAGE)
     tokenizer = read_mandarin_tokenizer(settings)
     before = accents.load_language_model(settings).to(trainer.device()).requires_grad_(False)
-    model = MandarinTrainer(with_units(before, tokenizer.vocab_size), before.config.qwen2.vocab_size)
+    model = build(settings, before)
     english = english_lines(settings, tokenizer)
     lines, unheard = (
         mandarin_lines(texts, tokenizer, front_end(settings))
@@ -100,7 +100,8 @@ class MandarinTrainer(nn.Module):
         super().__init__()
         self.lm = lm
         self._layers = tuple({layer + one for layer, _ in lm.alignment_heads for one in (0, 1)})
-        width, shared = lm.config.qwen2.hidden_size, torch.from_numpy(components())
+        width = lm.config.qwen2.hidden_size
+        shared = torch.from_numpy(components())
         lm.special_embedding.requires_grad_(False)
         with_new_rows(lm.speech_embedding, "weight", NewRows(UNITS, shared, width), _SUM_SCALE)
         with_new_rows(lm.head, "weight", NewRows(UNITS, shared, width), _HEAD_SUM_SCALE)
@@ -181,13 +182,13 @@ def config(english: Qwen2LMConfig, text_vocab_size: int) -> Qwen2LMConfig:
 
 
 def build(settings: Settings, english: Qwen2LM) -> MandarinTrainer:
-    """english: as it was trained last."""
+    """Return the network that Mandarin is learned by. english: as it was trained last."""
     wide = with_units(english, read_mandarin_tokenizer(settings).vocab_size)
     return MandarinTrainer(wide, english.config.qwen2.vocab_size)
 
 
 def load_language_model(settings: Settings) -> Qwen2LM:
-    """As its stages left it. Raises FileNotFoundError naming one that never ran."""
+    """Return what is exported, as its stages left it. Raises FileNotFoundError naming one that never ran."""
     english = accents.load_language_model(settings)
     if "zh" not in settings.languages:
         return english
@@ -208,7 +209,8 @@ def mandarin_lines(
     for one in texts:
         ids = np.array(tokenizer.encode(written(one.text)))
         is_mark = np.isin(ids, list(pinyin))
-        places, num_said = np.flatnonzero(is_mark), one.marks.max(initial=-1) + 1
+        places = np.flatnonzero(is_mark)
+        num_said = one.marks.max(initial=-1) + 1
         if not 0 < num_said == len(places):
             continue
         known = one.marks[:, 1:] >= 0
@@ -221,7 +223,8 @@ def mandarin_lines(
 
 def english_lines(settings: Settings, tokenizer: Qwen2Tokenizer) -> list[Line]:
     """What the stages before learned, with each accent."""
-    written, kept_out = front_end(settings), KeptOut()
+    written = front_end(settings)
+    kept_out = KeptOut()
     lines = [
         as_line(one, tokens.astype(np.int64), tokenizer, written)
         for one, tokens in zip(read_features(settings), read_tokens(settings), strict=True)

@@ -27,7 +27,8 @@ _NOISE_LEVELS, _NOISE_SPREAD = (-11.0, -5.0), 0.3  # natural log
 
 def trained_recogniser(settings: Settings, utterances: list[Utterance]) -> PhoneRecogniser:
     """That of <folder>/unit_recogniser.pt, which is written first where it is missing; frozen."""
-    plan, dice = settings.mandarin.flow.recogniser, trainer.seeded(settings, STAGE)
+    plan = settings.mandarin.flow.recogniser
+    dice = trainer.seeded(settings, STAGE)
     recogniser = PhoneRecogniser(settings.speech_tokenizer.frame_width, NUM_SOUNDS)
     if trainer.is_trained(settings, STAGE, plan):
         trainer.load_average(settings, STAGE, recogniser)
@@ -39,7 +40,8 @@ def trained_recogniser(settings: Settings, utterances: list[Utterance]) -> Phone
 def _train(
     settings: Settings, recogniser: PhoneRecogniser, utterances: list[Utterance], dice: trainer.Dice
 ) -> None:
-    plan, length = settings.mandarin.flow.recogniser, settings.speech_tokenizer.crop_tokens
+    plan = settings.mandarin.flow.recogniser
+    length = settings.speech_tokenizer.crop_tokens
     some = np.concatenate([one.mel for one in utterances[::5]]).astype(np.float32)
     recogniser.mel_mean.copy_(torch.from_numpy(some.mean(0)))
     recogniser.mel_std.copy_(torch.from_numpy(some.std(0)))

@@ -10,6 +10,6 @@ def speak_prompts(settings: Settings) -> dict[str, Utterance]:
     """Each shipped one saying MANDARIN_PROMPT_TEXT."""
     if "zh" not in settings.languages:
         return {}
-    listener, voices = Listener(settings), settings.mandarin.voices
-    shipped = [voice for voice in voices if voice.is_shipped]
+    listener = Listener(settings)
+    shipped = [voice for voice in settings.mandarin.voices if voice.is_shipped]
     return {voice.name: listener.listen(voice, MANDARIN_PROMPT_TEXT)[0] for voice in shipped}

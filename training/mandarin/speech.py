@@ -58,9 +58,10 @@ class Utterance(Tokenized):
 def run(settings: Settings) -> None:
     """Writes <folder>/mandarin/<number>-<voice>.npz and, with such names, <folder>/mandarin/spoken/ for the
     vocoder and <folder>/mandarin/unheard/ for the language model; those already there are kept."""
-    if "zh" not in settings.languages:
+    if not settings.reads_mandarin:
         return
-    heard, unheard = plan(settings), plan_unheard(settings)
+    heard = plan(settings)
+    unheard = plan_unheard(settings)
     jobs = [partial(speak_shard, settings, shard) for shard in heard if not shard.path.exists()]
     jobs += [partial(speak_unheard, shard) for shard in unheard if not shard.path.exists()]
     work_through(settings, STAGE, jobs, len(heard) + len(unheard))
@@ -78,7 +79,7 @@ def plan(settings: Settings) -> list[Shard]:
 
 
 def plan_unheard(settings: Settings) -> list[Shard]:
-    """The same of what is not heard."""
+    """Return the same as `plan`, of what is not heard."""
     unheard = settings.mandarin.unheard
     make = partial(make_corpus, unheard, (), random.Random(settings.seed + 1))
     voices = [replace(one, share=one.unheard_share) for one in settings.mandarin.voices if one.unheard_share]
@@ -88,7 +89,7 @@ def plan_unheard(settings: Settings) -> list[Shard]:
 def _shared_out(
     folder: Path, make: Callable[[], list[str]], voices: Sequence[MandarinVoiceSettings], size: int
 ) -> list[Shard]:
-    """make: the texts, where none are kept."""
+    """Return the shards of the folder's texts, which `make` makes where none are kept."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "texts.txt"
     if not path.exists():
@@ -100,7 +101,8 @@ def speak_shard(settings: Settings, shard: Shard) -> float:
     """Returns the hours spoken. What a teacher cannot say, or too short for its tokens, is left out."""
     torch.set_num_threads(1)
     assert isinstance(shard.voice, MandarinVoiceSettings), shard.voice
-    listener, kept = Listener(settings), []
+    listener = Listener(settings)
+    kept = []
     for text in shard.texts:
         with suppress(TeacherError):
             kept.append(listener.listen(shard.voice, text))
@@ -112,7 +114,7 @@ def speak_shard(settings: Settings, shard: Shard) -> float:
 
 
 def speak_unheard(shard: Shard) -> float:
-    """As `speak_shard`, of what is not heard; English words are left out too."""
+    """As `speak_shard`, of what is not heard; texts with English words are left out too."""
     assert isinstance(shard.voice, MandarinVoiceSettings), shard.voice
     kept = []
     for text in shard.texts:
@@ -141,7 +143,8 @@ class Listener:
     """Hears the teachers by the networks that the earlier stages left."""
 
     def __init__(self, settings: Settings) -> None:
-        self._mel_of, self._whisper_of = MelExtractor(MEL), WhisperMelExtractor()
+        self._mel_of = MelExtractor(MEL)
+        self._whisper_of = WhisperMelExtractor()
         self._encoder = load_tokenizer(settings).encoder
         self._embed = speaker_encoder.read_encoder(settings)
 

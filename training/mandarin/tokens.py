@@ -12,7 +12,9 @@ from training.mandarin.units import SILENCE, final_id, initial_id, register_of, 
 from training.teachers.pieces import NO_MARKS, Kind, Piece
 from training.teachers.spoken import Spoken, TeacherError
 
-_SHORT_BLANK_S = 0.05  # no silence: the next sound begins here
+# A blank up to here is no silence: the next sound begins where it does. Kokoro counts durations in units of
+# 25 ms, so that two and a half of them tell two from three however a difference of ends is rounded.
+_SHORT_BLANK_S = 0.0625
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,7 +32,7 @@ def lay(
     """spoken: trimmed, its phones these pieces between two pads. english_tokens: called where English is.
 
     A text that is English as a whole has the speech tokenizer's tokens throughout, silences too. Raises
-    TeacherError where a sound is too short to have a token.
+    TeacherError where a sound is too short to have a token, or is none of the units.
     """
     num_tokens = len(spoken.f0_hz) // STEPS_PER_TOKEN
     owners = owners_of(pieces, spoken.ends_s, num_tokens)
@@ -47,14 +49,24 @@ def lay(
         marks[places] = piece.marks
         if piece.kind is Kind.ENGLISH:
             tokens[places] = heard[places]
-        elif piece.kind is Kind.INITIAL:
-            tokens[places] = initial_id(piece.symbols)
-        elif piece.kind is Kind.FINAL:
-            final, tone = tone_of(piece.symbols)
-            for order, place in enumerate(places):
-                half = int(order + 0.5 >= len(places) / 2)
-                tokens[place] = final_id(final, tone, half, register_of(f0_hz[place], median_hz))
+        elif piece.kind is not Kind.PAUSE:
+            tokens[places] = _units_of(piece, f0_hz[places], median_hz)
     return Laid(tokens, marks)
+
+
+def _units_of(piece: Piece, f0_hz: NDArray[np.float32], median_hz: float) -> list[int]:
+    """f0_hz (n, 16): of an initial's or a final's tokens -> units. Raises TeacherError for other symbols."""
+    num_tokens = len(f0_hz)
+    try:
+        if piece.kind is Kind.INITIAL:
+            return [initial_id(piece.symbols)] * num_tokens
+        final, tone = tone_of(piece.symbols)
+        return [
+            final_id(final, tone, int(order + 0.5 >= num_tokens / 2), register_of(one, median_hz))
+            for order, one in enumerate(f0_hz)
+        ]
+    except ValueError as error:
+        raise TeacherError(f"no unit is written {piece.symbols!r}") from error
 
 
 def owners_of(pieces: Sequence[Piece], ends_s: NDArray[np.float32], num_tokens: int) -> NDArray[np.int64]:

@@ -18,11 +18,13 @@ STAGE = "mandarin_vocoder"
 
 def run(settings: Settings) -> None:
     """Writes <folder>/mandarin_vocoder.pt."""
-    if "zh" not in settings.languages:
+    if not settings.reads_mandarin:
         return
-    plan, dice = settings.mandarin.vocoder, trainer.seeded(settings, STAGE)
+    plan = settings.mandarin.vocoder
+    dice = trainer.seeded(settings, STAGE)
     frames = settings.harmonic_vocos.crop_frames
-    model, before = harmonic_vocos.load_vocoder(settings), harmonic_vocos.load_vocoder(settings)
+    model = harmonic_vocos.load_vocoder(settings)
+    before = harmonic_vocos.load_vocoder(settings)
     before.to(trainer.device()).requires_grad_(False)
     length = min_frames(model.config, frames)
     mandarin, others = (
@@ -72,7 +74,7 @@ def english_recordings(settings: Settings, model: HarmonicVocos) -> list[Recordi
 
 
 def load_vocoder(settings: Settings) -> HarmonicVocos:
-    """As it is exported, as its stages left it. Raises FileNotFoundError naming one that never ran."""
+    """Return what is exported, as its stages left it. Raises FileNotFoundError naming one that never ran."""
     if "zh" not in settings.languages:
         return harmonic_vocos.load_vocoder(settings)
     model = harmonic_vocos.build(settings)

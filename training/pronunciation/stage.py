@@ -44,7 +44,7 @@ def folder(settings: Settings) -> Path:
 
 def run(settings: Settings) -> None:
     """Writes <folder>/pronunciation/{dictionary.gz,heteronyms.json,british.gz,letters.onnx}, and mandarin.gz
-    where "zh" is among the languages."""
+    where Chinese characters are read."""
     plan = settings.pronunciation
     folder(settings).mkdir(parents=True, exist_ok=True)
     path = folder(settings) / DICTIONARY_FILE
@@ -57,7 +57,7 @@ def run(settings: Settings) -> None:
     if not british.exists():
         write_dictionary(british, readings(read_dictionary(path)))
     mandarin = folder(settings) / MANDARIN_FILE
-    if "zh" in settings.languages and not mandarin.exists():
+    if settings.reads_mandarin and not mandarin.exists():
         write_phrases(mandarin)
     model = build(settings)
     if trainer.is_trained(settings, STAGE, plan.train):

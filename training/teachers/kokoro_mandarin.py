@@ -1,8 +1,10 @@
-"""Kokoro-82M speaking Mandarin, and English among it, in any of its styles."""
+"""Kokoro-82M speaking Mandarin, and English among it, in any of its styles.
+
+It reads Chinese by the shipped phrases.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
@@ -17,16 +19,16 @@ from training.teachers.symbols import LAG_S
 from training.text.mandarin import read_characters
 
 _LOWEST_HZ = 50.0  # what is told below is no voice
-PHRASES = BUILTIN / PRONUNCIATION_FOLDER / MANDARIN_FILE
+_PHRASES = BUILTIN / PRONUNCIATION_FOLDER / MANDARIN_FILE
 
 
 class MandarinKokoro:
     knows_phase = True
 
-    def __init__(self, styles: Mapping[str, float], speed: float = 1.0, phrases: Path = PHRASES) -> None:
+    def __init__(self, styles: Mapping[str, float], speed: float = 1.0) -> None:
         """styles: names and their shares of the mixture. Raises TeacherError for one that does not exist."""
         self._voice = Styled(styles, speed)
-        self._reader = ChineseReader(phrases)
+        self._reader = ChineseReader(_PHRASES)
 
     def speak(self, text: str) -> Spoken:
         """As `speak_pieces`."""
