@@ -151,5 +151,5 @@ def test_a_checkpoint_refuses_other_languages_where_it_lists_its_own(
         prompt_states=any_network,
         prompt_builder=any_network,
     )
-    info = loaded.info("hum", WorkLimits(), has_sft=False, other_languages=choice)
+    info = loaded.info("hum", False, WorkLimits(), has_sft=False, other_languages=choice)
     assert info.refuses_other_languages == refuses

