@@ -410,7 +410,7 @@ async def test_files_are_compared_in_the_browser_alone(page: "Page") -> None:
     async with serving(make_services(provenance=marks)) as url:
         await open_console(page, url, "listen")
         await page.click("#listen-go")
-        await until_says(page, "#trouble", "ask a server with FIRSTWORD_PROVENANCE=off")
+        await until_says(page, "#trouble", "Ask a server with FIRSTWORD_PROVENANCE=off")
         assert await page.is_hidden("#listen-trial")
         await page.select_option("#listen-source", "files")
         await page.click("#listen-go")
