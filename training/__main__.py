@@ -31,7 +31,11 @@ STAGES = {  # and their modules
 
 def stages_of(settings: Settings) -> list[str]:
     """Those that make what is shipped: Mandarin's only where it is."""
-    return [stage for stage in STAGES if "zh" in settings.languages or not stage.startswith("mandarin_")]
+    return [stage for stage in STAGES if "zh" in settings.languages or not _is_mandarin(stage)]
+
+
+def _is_mandarin(stage: str) -> bool:
+    return STAGES[stage].startswith("mandarin.")
 
 
 def main() -> None:
@@ -48,7 +52,8 @@ def main() -> None:
         parser.error(f"no stage is named {', '.join(sorted(unknown))}; there are {', '.join(STAGES)}")
     settings = read_settings(arguments.settings)
     for stage in arguments.stages or stages_of(settings):
-        importlib.import_module(f"training.{STAGES[stage]}").run(settings)
+        if settings.reads_mandarin or not _is_mandarin(stage):
+            importlib.import_module(f"training.{STAGES[stage]}").run(settings)
 
 
 if __name__ == "__main__":

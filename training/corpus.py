@@ -1,7 +1,7 @@
 """Stage: what the teachers say, and how they say it."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -55,21 +55,23 @@ def run(settings: Settings) -> None:
 def plan(settings: Settings) -> list[Shard]:
     """Which voice says what: the same from one run to the next, the texts being kept in a file."""
     folder = settings.path / "corpus"
-    folder.mkdir(parents=True, exist_ok=True)
-    texts_path = folder / "texts.txt"
-    if not texts_path.exists():
-        texts_path.write_text("\n".join(make_texts(settings.corpus, random.Random(settings.seed))) + "\n")
-    return shared_out(folder, texts_path.read_text().splitlines(), settings.voices, settings.corpus.shard)
+    make = partial(make_texts, settings.corpus, random.Random(settings.seed))
+    return shared_out(folder, make, settings.voices, settings.corpus.shard)
 
 
 def shared_out(
-    folder: Path, texts: Sequence[str], all_voices: Sequence[VoiceSettings], size: int
+    folder: Path, make: Callable[[], list[str]], all_voices: Sequence[VoiceSettings], size: int
 ) -> list[Shard]:
-    """Return the shards that hold the texts, `size` in each.
+    """Return the shards of the folder's texts, `size` in each; `make` makes them where none are kept.
 
     Voices take turns by their shares, so that the first shards have about the shares of all. What is spoken
     already keeps its voice: voices may be added to a corpus that has begun.
     """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "texts.txt"
+    if not path.exists():
+        path.write_text("".join(f"{text}\n" for text in make()), encoding="utf-8")
+    texts = path.read_text(encoding="utf-8").splitlines()
     spoken = {path.stem.split("-", 1)[0]: path.stem.split("-", 1)[1] for path in folder.glob("*-*.npz")}
     voices = {voice.name: voice for voice in all_voices}
     whole = sum(voice.share for voice in all_voices)

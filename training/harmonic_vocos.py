@@ -39,7 +39,7 @@ from training.harmonic_vocos_hints import Hints, fit, hint_error, through_blocks
 from training.phase import AlignedLoss
 from training.settings import Settings
 from training.spectral_loss import SpectralLoss
-from training.teachers.spoken import TeacherError
+from training.teachers.spoken import Spoken, TeacherError
 
 STAGE = "harmonic_vocos"
 _WARM_FRAMES = 8  # at each end of a crop, which see less than a stream does
@@ -122,9 +122,7 @@ def read_recordings(
         if shard.voice.teacher == "hibari":
             told_texts += [text for text, _, _ in said]
             continue
-        others += [recording_of(model, spoken, knows_phase) for _, spoken, knows_phase in said]
-        again = said[:: plan.altered_every]
-        others += [recording_of(model, altered(spoken, rng), knows_phase) for _, spoken, knows_phase in again]
+        others += recordings_of(model, said, plan.altered_every, rng)
     told, hints = _told(model, told_texts, np.random.default_rng(settings.seed))
     told_length, length = (min_frames(model.config, size) for size in (plan.told_frames, plan.crop_frames))
     return (
@@ -132,6 +130,17 @@ def read_recordings(
         [one for one in others if one.num_frames >= length],
         hints,
     )
+
+
+def recordings_of(
+    model: HarmonicVocos, said: list[tuple[str, Spoken, bool]], altered_every: int, rng: np.random.Generator
+) -> list[Recording]:
+    """Return all of a shard, and one of so many a second time, altered."""
+    recordings = [recording_of(model, spoken, knows_phase) for _, spoken, knows_phase in said]
+    return recordings + [
+        recording_of(model, altered(spoken, rng), knows_phase)
+        for _, spoken, knows_phase in said[::altered_every]
+    ]
 
 
 def first_shards(settings: Settings, number: int) -> Iterator[corpus.Shard]:

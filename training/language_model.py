@@ -66,13 +66,8 @@ def run(settings: Settings) -> None:
     """Writes <folder>/language_model.pt."""
     plan = settings.language_model
     dice = trainer.seeded(settings, STAGE)
-    tokenizer, written = read_tokenizer(settings), front_end(settings)
-    kept_out = KeptOut()
-    lines = [
-        as_line(one, tokens.astype(np.int64), tokenizer, written)
-        for one, tokens in zip(read_features(settings), read_tokens(settings), strict=True)
-        if one.tells_sounds and not settings.accent_of(one.speaker) and kept_out.allows(one.text)
-    ]
+    tokenizer = read_tokenizer(settings)
+    lines = read_lines(settings, tokenizer)
     held, lines = lines[:_HELD], lines[_HELD:]
     model = build(settings, tokenizer.vocab_size)
     vocabulary = model.lm.vocabulary
@@ -141,6 +136,17 @@ def front_end(settings: Settings, accent: str = "") -> Callable[[str], str]:
         return lambda text: sounds.write(words.write(text))
     mandarin = Mandarin(folder / MANDARIN_FILE)
     return lambda text: sounds.write(mandarin.write(words.write(text)))
+
+
+def read_lines(settings: Settings, tokenizer: Qwen2Tokenizer) -> list[Line]:
+    """Return the corpus in the voice's own accent, but for what the evaluation asks."""
+    written = front_end(settings)
+    kept_out = KeptOut()
+    return [
+        as_line(one, tokens.astype(np.int64), tokenizer, written)
+        for one, tokens in zip(read_features(settings), read_tokens(settings), strict=True)
+        if one.tells_sounds and not settings.accent_of(one.speaker) and kept_out.allows(one.text)
+    ]
 
 
 def as_line(

@@ -217,9 +217,8 @@ async def _write(stream: "SynthesisStream", began_s: float, num_characters: int,
             first_audio_s = first_audio_s or time.perf_counter() - began_s
             num_samples += event.samples.size
             words += event.words
-            if (
-                output.tags is None and output.provenance.tags_files
-            ):  # with its audio a stream knows who speaks
+            # Who speaks is known with the first audio.
+            if output.tags is None and output.provenance.tags_files:
                 output.tags = synthetic_tags(
                     stream.speaker, stream.request.request_id, output.provenance.names_source
                 )

@@ -1,6 +1,6 @@
 """The parts of a running voice that all its streams share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -17,7 +17,7 @@ from firstword.app.options import HopStrategy
 from firstword.app.speakers.interface import PreparedSpeaker, PreparedSpeakers
 from firstword.app.text.language import primary_language
 from firstword.app.text.marks import Reading, SpeechMarks
-from firstword.app.text.segment import Item, Mode
+from firstword.app.text.segment import Item, Mode, Segment, main_language
 from firstword.models.lm.tokens import TokenGenerator
 
 
@@ -105,6 +105,13 @@ class StreamParts:
         num_item_chars = len(request.text or "") if request.delivery.is_background else 0
         work = Work(self.info.limits, num_item_chars)
         return ResolvedReading(language, name, follows_text, reading, work)
+
+    def speaker_of_text(self, resolved: ResolvedReading, items: Iterable[Item]) -> str | None:
+        """Return who speaks a whole text, as it was read; None: the default speaker."""
+        if not resolved.follows_text:
+            return resolved.speaker
+        language = main_language(item for item in items if isinstance(item, Segment))
+        return self.info.default_speakers.get(language or "")
 
     async def prepared(
         self, request: SynthesisRequest, name: str | None, on_miss: Callable[[], None] = lambda: None

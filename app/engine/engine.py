@@ -34,7 +34,7 @@ from firstword.app.speakers.interface import PreparedSpeaker
 from firstword.app.supervisor import Supervisor
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.text.marks import Pause, Rate, Voice
-from firstword.app.text.segment import Segment, main_language
+from firstword.app.text.segment import Segment
 
 _MEASURED_TEXT = "Good morning. Everything is ready now, and the first may begin."
 IDLE_S = 60.0  # without a stream, before the capacity is measured again
@@ -138,10 +138,7 @@ class SpeechEngine:
         parts: list[ReadPart] = []
         languages = OtherLanguages(self.info, resolved.language)
         items = await asyncio.to_thread(feed.read, request.text, True)
-        own = resolved.speaker
-        if resolved.follows_text:
-            language = main_language(item for item in items if isinstance(item, Segment))
-            own = self.info.default_speakers.get(language or "")
+        own = self._parts.speaker_of_text(resolved, items)
         for item in items:
             match item:
                 case Segment():

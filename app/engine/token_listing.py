@@ -13,7 +13,7 @@ from firstword.app.core.request import ResolvedReading, SynthesisRequest
 from firstword.app.core.tokens import start, wait_for
 from firstword.app.errors import Restarting
 from firstword.app.text.marks import Pause, Voice
-from firstword.app.text.segment import Segment, main_language
+from firstword.app.text.segment import Segment
 
 
 async def list_tokens(
@@ -40,8 +40,7 @@ async def list_tokens(
         items = await asyncio.to_thread(feed.read, request.text, True)
         segments = [item for item in items if isinstance(item, Segment)]
         if resolved.follows_text:
-            name = parts.info.default_speakers.get(main_language(segments) or "")
-            speaker = await speakers.prepared(name, request.client)
+            speaker = await speakers.prepared(parts.speaker_of_text(resolved, items), request.client)
         named, number, num_seeds, num_tokens = speaker, -1, 0, 0
         languages = OtherLanguages(parts.info, resolved.language)
         for segment in segments:

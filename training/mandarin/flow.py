@@ -40,8 +40,6 @@ _FREE_SCALE, _SUM_SCALE = 0.01, 0.1
 
 def run(settings: Settings) -> None:
     """Writes <folder>/mandarin_flow.pt. Raises FileNotFoundError where no flow of English has guidance."""
-    if not settings.reads_mandarin:
-        return
     plan = settings.mandarin.flow
     dice = trainer.seeded(settings, STAGE)
     before, guided = _english_flows(settings)

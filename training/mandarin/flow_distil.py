@@ -23,8 +23,6 @@ STAGE = "mandarin_flow_distil"
 
 def run(settings: Settings) -> None:
     """Writes <folder>/mandarin_flow_distil.pt."""
-    if not settings.reads_mandarin:
-        return
     plan = settings.mandarin.flow_distil
     dice = trainer.seeded(settings, STAGE)
     before = folded(flow_distil.load_flow(settings))

@@ -20,16 +20,13 @@ from firstword.models.lm.plan import IGNORED
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.tokenizer.qwen2 import PINYIN_TOKENS, Qwen2Tokenizer
 from training import accents, trainer
-from training.features import read_features
-from training.language_model import Line, Rows, as_batch, as_line, front_end, joined
+from training.language_model import Line, Rows, as_batch, front_end, joined, read_lines
 from training.mandarin.speech import Tokenized, read_unheard, read_utterances
 from training.mandarin.units import NUM_UNITS, UNITS, components
 from training.networks.language_model import GuidedContext, LMBatch, TokenCrossEntropy
 from training.networks.new_rows import NewRows, fold, narrowed, widened, with_new_rows
 from training.networks.speech_tokenizer import NUM_CODES
 from training.settings import Settings
-from training.speech_tokenizer import read_tokens
-from training.text.corpus import KeptOut
 from training.text_tokenizer import read_mandarin_tokenizer
 
 STAGE = "mandarin_language_model"
@@ -43,14 +40,12 @@ _TABLES = ("speech_embedding.weight", "head.weight", "head.bias")  # with a row 
 
 def run(settings: Settings) -> None:
     """Writes <folder>/mandarin_language_model.pt."""
-    if not settings.reads_mandarin:
-        return
     plan = settings.mandarin.language_model
     dice = trainer.seeded(settings, STAGE)
     tokenizer = read_mandarin_tokenizer(settings)
     before = accents.load_language_model(settings).to(trainer.device()).requires_grad_(False)
     model = build(settings, before)
-    english = english_lines(settings, tokenizer)
+    english = read_lines(settings, tokenizer) + accents.read_lines(settings)
     lines, unheard = (
         mandarin_lines(texts, tokenizer, front_end(settings))
         for texts in (read_utterances(settings), read_unheard(settings))
@@ -219,18 +214,6 @@ def mandarin_lines(
         unknown = np.zeros(len(one.tokens), np.int64)  # phones
         lines.append(Line(one.speaker, ids, characters, one.tokens.astype(np.int64), about, unknown))
     return lines
-
-
-def english_lines(settings: Settings, tokenizer: Qwen2Tokenizer) -> list[Line]:
-    """What the stages before learned, with each accent."""
-    written = front_end(settings)
-    kept_out = KeptOut()
-    lines = [
-        as_line(one, tokens.astype(np.int64), tokenizer, written)
-        for one, tokens in zip(read_features(settings), read_tokens(settings), strict=True)
-        if one.tells_sounds and not settings.accent_of(one.speaker) and kept_out.allows(one.text)
-    ]
-    return lines + accents.read_lines(settings)
 
 
 def with_english(lines: Sequence[Line], english: Sequence[Line], rng: np.random.Generator) -> list[Line]:

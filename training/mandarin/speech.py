@@ -4,7 +4,7 @@ For the language model they go on unheard: speech tokens follow from durations a
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -58,8 +58,6 @@ class Utterance(Tokenized):
 def run(settings: Settings) -> None:
     """Writes <folder>/mandarin/<number>-<voice>.npz and, with such names, <folder>/mandarin/spoken/ for the
     vocoder and <folder>/mandarin/unheard/ for the language model; those already there are kept."""
-    if not settings.reads_mandarin:
-        return
     heard = plan(settings)
     unheard = plan_unheard(settings)
     jobs = [partial(speak_shard, settings, shard) for shard in heard if not shard.path.exists()]
@@ -75,7 +73,7 @@ def plan(settings: Settings) -> list[Shard]:
         return make_corpus(settings.mandarin.corpus, english, random.Random(settings.seed))
 
     size = settings.mandarin.corpus.shard
-    return _shared_out(settings.path / "mandarin", make, settings.mandarin.voices, size)
+    return corpus.shared_out(settings.path / "mandarin", make, settings.mandarin.voices, size)
 
 
 def plan_unheard(settings: Settings) -> list[Shard]:
@@ -83,18 +81,7 @@ def plan_unheard(settings: Settings) -> list[Shard]:
     unheard = settings.mandarin.unheard
     make = partial(make_corpus, unheard, (), random.Random(settings.seed + 1))
     voices = [replace(one, share=one.unheard_share) for one in settings.mandarin.voices if one.unheard_share]
-    return _shared_out(settings.path / "mandarin" / "unheard", make, voices, unheard.shard)
-
-
-def _shared_out(
-    folder: Path, make: Callable[[], list[str]], voices: Sequence[MandarinVoiceSettings], size: int
-) -> list[Shard]:
-    """Return the shards of the folder's texts, which `make` makes where none are kept."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "texts.txt"
-    if not path.exists():
-        path.write_text("".join(f"{text}\n" for text in make()), encoding="utf-8")
-    return corpus.shared_out(folder, path.read_text(encoding="utf-8").splitlines(), voices, size)
+    return corpus.shared_out(settings.path / "mandarin" / "unheard", make, voices, unheard.shard)
 
 
 def speak_shard(settings: Settings, shard: Shard) -> float:

@@ -20,27 +20,9 @@ INITIALS: Final = (
     *("ʦ", "ʦʰ", "ʨ", "ʨʰ", "ꭧ", "ꭧʰ"),
 )
 FINALS: Final = (
-    *(
-        "a",
-        "ai",
-        "an",
-        "au",
-        "aŋ",
-        "ei",
-        "i",
-        "in",
-        "iŋ",
-        "ja",
-        "jau",
-        "jaŋ",
-        "je",
-        "jou",
-        "jɛn",
-        "jʊŋ",
-        "ou",
-    ),
-    *("u", "wa", "wai", "wan", "waŋ", "wei", "wo", "wən", "wəŋ", "y", "yn", "ɔ", "ən", "əŋ", "ɚ", "ɤ", "ɥe"),
-    *("ɥɛn", "ɨ", "ʊŋ"),
+    *("a", "ai", "an", "au", "aŋ", "ei", "i", "in", "iŋ", "ja", "jau", "jaŋ", "je", "jou", "jɛn", "jʊŋ"),
+    *("ou", "u", "wa", "wai", "wan", "waŋ", "wei", "wo", "wən", "wəŋ", "y", "yn", "ɔ", "ən", "əŋ", "ɚ"),
+    *("ɤ", "ɥe", "ɥɛn", "ɨ", "ʊŋ"),
 )
 NUM_TONES: Final = 5  # the last is light
 NUM_HALVES: Final = 2

@@ -7,8 +7,8 @@ from torch import Tensor
 from firstword.models.harmonic_vocos.network import HarmonicVocos, pitch_of
 from firstword.models.layers import FullContext
 from training import corpus, harmonic_vocos, trainer
-from training.harmonic_vocos import Losses, first_shards
-from training.harmonic_vocos_data import Crops, Recording, altered, crops_of, min_frames, recording_of
+from training.harmonic_vocos import Losses, first_shards, recordings_of
+from training.harmonic_vocos_data import Crops, Recording, crops_of, min_frames, recording_of
 from training.mandarin.speech import plan as plan_speech
 from training.mandarin.speech import spoken_shard
 from training.settings import Settings
@@ -18,8 +18,6 @@ STAGE = "mandarin_vocoder"
 
 def run(settings: Settings) -> None:
     """Writes <folder>/mandarin_vocoder.pt."""
-    if not settings.reads_mandarin:
-        return
     plan = settings.mandarin.vocoder
     dice = trainer.seeded(settings, STAGE)
     frames = settings.harmonic_vocos.crop_frames
@@ -64,12 +62,10 @@ def mandarin_recordings(settings: Settings, model: HarmonicVocos) -> list[Record
 def english_recordings(settings: Settings, model: HarmonicVocos) -> list[Recording]:
     """Of every voice, some of them altered as well."""
     rng = np.random.default_rng(settings.seed)
-    found = []
+    found: list[Recording] = []
     for shard in first_shards(settings, settings.mandarin.vocoder.english_shards):
         said = corpus.read_shard(shard.path)
-        again = said[:: settings.harmonic_vocos.altered_every]
-        found += [recording_of(model, spoken, knows_phase) for _, spoken, knows_phase in said]
-        found += [recording_of(model, altered(spoken, rng), knows_phase) for _, spoken, knows_phase in again]
+        found += recordings_of(model, said, settings.harmonic_vocos.altered_every, rng)
     return found
 
 

@@ -80,9 +80,9 @@ function startTexts() {
   };
   const chip = (label, onclick) => h("button", { type: "button", className: "chip", onclick }, label);
   onVoices(({ languages }) => {
-    const spoken = Object.entries(TEXTS).filter(([, value]) => languages.includes(languageOf(value)));
+    const spoken = Object.entries(TEXTS).filter(([, value]) => languages.includes(languageOfText(value)));
     const show = (value) => {
-      chooseFor($("speak-speakers"), languageOf(value));
+      chooseFor($("speak-speakers"), languageOfText(value));
       put(value, 0, text.value.length);
     };
     $("speak-samples").replaceChildren(...spoken.map(([label, value]) => chip(label, () => show(value))));
@@ -108,7 +108,7 @@ function startTexts() {
   };
 }
 
-const languageOf = (text) => (/\p{Script=Han}/u.test(text) ? "zh" : "en");
+const languageOfText = (text) => (/\p{Script=Han}/u.test(text) ? "zh" : "en");
 
 /** Another voice is one that is not chosen. */
 function markOf(mark) {
