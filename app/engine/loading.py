@@ -115,7 +115,9 @@ def load_in_thread(
 
     def load() -> LoadedNetworks:
         set_threads(networks)  # here: a thread that has used torch before keeps its own number
-        return load_networks(networks, data_dir, engines, engine.remeasure)
+        loaded = load_networks(networks, data_dir, engines, engine.remeasure)
+        hand_over_soon()  # not before: routes are imported beside it, and each handing over costs
+        return loaded
 
     pool = ThreadPoolExecutor(2, "networks")
     loading = pool.submit(load)
@@ -228,11 +230,12 @@ def threads_of(options: NetworkOptions) -> int:
 
 
 def set_threads(options: NetworkOptions) -> None:
-    """Set torch's threads and Python's switch interval for the process, before networks are loaded.
-
-    The default interval of 5 ms makes the threads of the pool wait for each other far too long.
-    """
+    """Set torch's threads for the process, before networks are loaded."""
     torch.set_num_threads(threads_of(options))
+
+
+def hand_over_soon() -> None:
+    """Let Python's threads take turns more often than every 5 ms: a pool's would wait far too long."""
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
 
 

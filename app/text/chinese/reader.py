@@ -29,6 +29,7 @@ _PATH = re.compile(r"(?:/[A-Za-z][\w.-]*)+/?")
 _HALVES = {"AM": "上午", "PM": "下午", "A.M.": "上午", "P.M.": "下午"}
 _ROMAN = re.compile("I{1,3}|IV|VI{1,3}|IX")
 _DASHES = ("-", "–", "—", "--")
+_TILL = (*_DASHES, "~", "～")
 
 
 def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
@@ -55,9 +56,9 @@ def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
 
 def _beside(text: str, phrase: Phrase) -> str | None:
     """A dash, a slash, half a day or a numeral that its neighbors decide; None: the phrase is none."""
+    if text in _TILL and _DAY.search(phrase.before) and phrase.following[:1] in ("周", "星", "礼"):
+        return "到"
     if text in _DASHES:
-        if _DAY.search(phrase.before) and phrase.following[:1] in ("周", "星", "礼"):
-            return "到"
         if "\n" in phrase.source:
             return ""  # of a list's item
         has_pause = not phrase.previous or not phrase.following or phrase.previous[-1] in "，。,.；：！？"
