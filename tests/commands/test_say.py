@@ -29,6 +29,19 @@ def test_say_writes_a_file_with_true_sizes(engine: FakeEngine, tmp_path: Path) -
     assert "real-time factor" in result.stderr
 
 
+def test_a_file_says_who_spoke_unless_it_shall_not(
+    engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run("say", TEXT, "-o", "out.wav", "--speaker", "anna").exit_code == 0
+    with soundfile.SoundFile(tmp_path / "out.wav") as file:
+        assert file.artist == engine.streams[0].speaker
+        assert file.comment.startswith("synthetic speech; request ")
+    monkeypatch.setenv("FIRSTWORD_TAG_AUDIO", "false")
+    assert run("say", TEXT, "-o", "out.wav", "--speaker", "anna").exit_code == 0
+    with soundfile.SoundFile(tmp_path / "out.wav") as file:
+        assert (file.artist, file.comment) == ("", "")
+
+
 def test_say_takes_a_reference_and_a_mode(engine: FakeEngine, tmp_path: Path) -> None:
     assert "no mode is named 'loud'" in refused("say", TEXT, "--mode", "loud")
     assert "there is no file mia.wav" in refused("say", TEXT, "--reference", "mia.wav")
