@@ -1,5 +1,6 @@
 """`POST /tts` and `GET /tts`: text in, audio out as it is made; signed addresses of the latter."""
 
+import json
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -92,7 +93,11 @@ async def sign_url(body: SignedUrlBody, request: Request, service: ServiceHere) 
     if body.speaker is not None:
         service.speakers.get(body.speaker, client)
     fields = body.model_dump(mode="json", exclude_unset=True, exclude={"expires_in_s"})
-    parameters = [(name, str(value)) for name, value in fields.items() if value is not None]
+    parameters = [
+        (name, value if isinstance(value, str) else json.dumps(value))
+        for name, value in fields.items()
+        if value is not None
+    ]
     query, expires = service.auth.signer.sign(parameters, client, body.expires_in_s)
     url = f"/tts?{query}"
     if len(url) > MAX_URL_CHARS:

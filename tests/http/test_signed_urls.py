@@ -61,7 +61,8 @@ async def test_key_in_the_address_of_another_route_is_not_taken(method: str, pat
 async def test_signed_address_speaks_without_a_key() -> None:
     engine = FakeEngine()
     async with in_process(make_services(engine, keys=KEYS)) as client:
-        url = await signed(client, voice="anna", format="mp3", speed=1.5, seed=7, normalize=False)
+        fields = {"voice": "anna", "format": "mp3", "speed": 1.5, "seed": 7, "normalize": False}
+        url = await signed(client, **fields, lexicon={"Grüße": "greetings"})
         answer = await client.get(url)
         again = await client.get(url.replace("+", "%20"))  # the same query, written as players may
     assert (answer.status_code, answer.headers["content-type"]) == (200, "audio/mpeg")
@@ -73,6 +74,7 @@ async def test_signed_address_speaks_without_a_key() -> None:
         7,
         False,
     )
+    assert request.reading.lexicon == {"Grüße": "greetings"}
     assert request.client.name == "anna"
     assert "open-sesame" not in url
     parameters = parse_qs(urlsplit(url).query)
