@@ -104,13 +104,14 @@ class Conversation:
         self._service = service
         self._call = call
         self._context: Context | None = None  # None: nothing has come
+        self._speaking: asyncio.Task[None] | None = None  # from `run` on
         self._has_begun = asyncio.Event()
         self._awaits_cancel = False  # behind `done`
 
     async def run(self, requests: Any) -> None:
         """Read and speak until the speech has ended. Raises what either does."""
+        self._speaking = speaking = asyncio.create_task(self._speak())
         reading = asyncio.create_task(self._read(requests))
-        speaking = asyncio.create_task(self._speak())
         try:
             await asyncio.wait((reading, speaking), return_when=asyncio.FIRST_COMPLETED)
             if not reading.done():
@@ -168,7 +169,6 @@ class Conversation:
     async def _speak(self) -> None:
         await self._has_begun.wait()
         assert self._context is not None
-        self._context.task = asyncio.current_task()
         await self._context.run(on_done=lambda: None)
 
     def _opened(self) -> Context:
@@ -179,6 +179,7 @@ class Conversation:
         call = self._call
         peer = Peer(call.client, "grpc", request_id=call.request_id)
         context = Context(start, self._service, peer, sender, True, reference)
+        context.task = self._speaking  # now: it may be cancelled before its first step
         self._context = context
         self._has_begun.set()
         return context

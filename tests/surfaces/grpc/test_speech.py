@@ -206,6 +206,13 @@ async def test_a_conversation_that_is_cancelled_tells_what_was_spoken() -> None:
     assert counted(services, "tts_cancelled_total", reason="client_cancel") == 1
 
 
+async def test_a_conversation_that_begins_with_a_cancel_ends_at_once() -> None:
+    async with grpc_serving(make_services()) as rpc, asyncio.timeout(20):  # not after the time of silence
+        call = rpc.speech("Converse")()
+        await call.write(ConverseRequest(cancel={}))
+        assert (await collected(call))[0] == ["cancelled"]
+
+
 @pytest.mark.parametrize(("played_ms", "spoken"), [(200, "One"), (None, "One two three.")])
 async def test_a_conversation_is_cancelled_behind_done_where_it_was_played(
     played_ms: float | None, spoken: str
