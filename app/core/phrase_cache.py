@@ -22,6 +22,7 @@ class Phrase:
     transcripts: Sequence[UtteranceTranscript]
     word_times: WordTimes | None = None
     speaker: str = ""
+    warnings: Sequence[str] = ()
 
     @property
     def num_bytes(self) -> int:

@@ -215,7 +215,10 @@ class SpeechStream:
             if self._slot is not None and self.request.mode == "whole" and self.request.delivery.is_played:
                 self._slot.made(audio.num_samples / self.sample_rate_hz, self._audio.held_up_s)
             if parts.phrases is not None and phrase_key is not None and audio.pieces:
-                kept = Phrase(audio.pieces, text.transcripts, self.stats.word_times, self.speaker)
+                stats = self.stats
+                kept = Phrase(
+                    audio.pieces, text.transcripts, stats.word_times, self.speaker, tuple(stats.warnings)
+                )
                 parts.phrases.put(phrase_key, kept)
         except* TtsError as group:
             error: BaseException = group
@@ -233,6 +236,7 @@ class SpeechStream:
         """Give out speech that was kept."""
         self._text.transcripts[:] = phrase.transcripts
         self.stats.word_times = phrase.word_times
+        self.stats.warnings += phrase.warnings
         self._events.passed("speaker", self._events.clock(), name=phrase.speaker)
         try:
             for piece in phrase.pieces:

@@ -38,6 +38,18 @@ async def test_equal_request_is_answered_without_the_networks() -> None:
         assert again[1] == first[1] == TEXT
 
 
+async def test_what_the_text_is_warned_of_is_said_again() -> None:
+    async with ToyEngine(phrase_cache_bytes=1 << 20) as toy:
+        for _ in range(2):
+            async with toy.engine.open(asked("Да. Hi. Да.", language="English", seed=1)) as stream:
+                await anext(aiter(stream))
+                (warning,) = stream.stats.warnings  # with the first audio: a header has it
+                assert warning.startswith("the text seems to have Russian (ru) in it")
+                async for _event in stream:
+                    pass
+        assert len(toy.generator.started) == 3
+
+
 @pytest.mark.parametrize(
     "other",
     [
