@@ -51,7 +51,7 @@ class WordAligner:
             raise ValueError(
                 f"attention over {len(seen)} text tokens came; {len(self._word_of_id)} were added"
             )
-        if not len(seen) and not len(self._scores):  # no text was read yet
+        if not self._num_words or (not len(seen) and not len(self._scores)):  # no word was read yet
             self.words.append(0)
             return
         weights = np.bincount(self._word_of_id[: len(seen)], seen, self._num_words)

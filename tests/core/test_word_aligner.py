@@ -174,6 +174,17 @@ def test_tokens_before_any_text_came_are_of_the_first_word() -> None:
     assert [word.start for word in found] == [0, 725, 825, 925]
 
 
+def test_text_without_a_word_has_no_times_and_what_follows_has() -> None:
+    """As of "№", which is read aloud and is no word by itself."""
+    unsaid = UtteranceWords(PER_TOKEN, RATE_HZ, 1.0)
+    unsaid.add("№", (), 5, char_start=0)
+    details = details_of([0, 0, 1, 2, 3, 4])
+    assert unsaid.take_ended(details[:3], 0, 200, is_last=False) == []
+    unsaid.add("5", [Word(0, 1, 0)], 0, char_start=1)
+    (five,) = unsaid.take_ended(details, 0, 600, is_last=True)
+    assert (five.text, five.start, five.end) == ("5", 0, 600)
+
+
 def test_a_faster_rate_makes_times_shorter() -> None:
     words = utterance(rate=2.0)
     found = words.take_ended(details_of([0, 0, 1, 1, 2, 2, 3, 3]), 0, 400, is_last=True)
