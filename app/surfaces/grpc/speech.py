@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from firstword.app.errors import InvalidRequest, TtsError
+from firstword.app.errors import InvalidRequest, StreamTimeout, TtsError
 from firstword.app.http import context_messages as ws
 from firstword.app.http.context import CANCEL_AFTER_DONE_S, Context, Peer
 from firstword.app.http.errors import invalid_request, rejections_counted
@@ -119,7 +119,7 @@ class Conversation:
                 if not self._awaits_cancel:
                     return
                 await asyncio.wait((reading,), timeout=CANCEL_AFTER_DONE_S)
-                if not reading.done():
+                if not reading.done() or isinstance(reading.exception(), StreamTimeout):
                     return
             cancelled = await reading  # all has come, it was cancelled, or something wrong came
             await asyncio.wait((speaking,))
