@@ -1,5 +1,6 @@
 """The stages of a checkpoint without networks: what comes out tells what went in."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +25,7 @@ class FakeStages:
     lookahead_tokens: int = 3
     chunk_tokens: int = 25
     max_sessions: int = 4
+    pause: asyncio.Event | None = None  # each step waits for it
     open_sessions: list["FakeTokenSession"] = field(default_factory=list)
     opened: list[tuple[SpeechPrompt | None, int | None]] = field(default_factory=list)
 
@@ -54,7 +56,10 @@ class FakeTokenSession:
         self.deadlines_s: list[float] = []
 
     async def step(self, tokens: Sequence[int], is_last: bool, deadline_s: float) -> NDArray[Any]:
+        assert self in self._stages.open_sessions, "a step of a session that is closed"
         self.deadlines_s.append(deadline_s)
+        if self._stages.pause is not None:
+            await self._stages.pause.wait()
         if any(token >= 6561 for token in tokens):
             raise InvalidRequest("no such token", "target_speech_tokens")
         self._held.extend(tokens)

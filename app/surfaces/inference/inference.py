@@ -285,6 +285,12 @@ class Inference:
                 )
             session = self._sessions[key] = _Session(opened, digest)
         async with session.lock:
+            if self._sessions.get(key) is not session:
+                raise _AnothersSession(
+                    f"the session of the id {request.id[:64]!a} ended while this request waited for it; "
+                    "begin it again",
+                    "id",
+                )
             if session.timer is not None:
                 session.timer.cancel()
                 session.timer = None

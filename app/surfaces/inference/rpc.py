@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from google.protobuf.json_format import ParseDict
 
-from firstword.app.errors import InvalidRequest, TtsError
+from firstword.app.errors import InvalidRequest, StreamTimeout, TtsError
 from firstword.app.http.errors import INTERNAL, error_message, rejections_counted, row_of
 from firstword.app.http.limits import upload_body
 from firstword.app.http.routes import Guard
@@ -104,6 +104,8 @@ class InferenceService:
                         tasks.create_task(stream.answer(self._read, request))
                 except TtsError as error:
                     fault = error
+        except* StreamTimeout as group:  # of a client that does not read
+            fault = StreamTimeout(str(group.exceptions[0]))
         finally:
             stream.free()
         if fault is not None:
@@ -165,6 +167,8 @@ class InferenceStream:
                         await self._write(infer_response=_response(asked, output, is_final=has_final))
             except asyncio.CancelledError:
                 caller.leave(call.cancel_reason)
+                raise
+            except StreamTimeout:
                 raise
             except Exception as error:
                 if row_of(error) is INTERNAL:
