@@ -174,10 +174,10 @@ def audio_response(
         session.cancel_reason = reason
 
     parts = framing.frame(SpokenAudio(session, output, timestamps))
-    if framing.report is not None:
-        parts = reported(parts, framing.report)
     if translate is not None:
         parts = translated(parts, translate)
+    if framing.report is not None:
+        parts = reported(parts, framing.report)
     return BodyResponse(parts, headers, service.limits.slow_listener_timeout_s, leave, framing.is_whole)
 
 

@@ -14,7 +14,7 @@ import openai
 import pytest
 from openai import AsyncOpenAI
 
-from firstword.app.errors import Overloaded, SynthesisFailed
+from firstword.app.errors import InvalidRequest, Overloaded, SynthesisFailed
 from firstword.app.http.schemas import ErrorAnswer
 from firstword.app.http.service import Service
 from firstword.app.http.surface import Surface
@@ -124,6 +124,15 @@ async def test_events_that_break_off_end_in_an_error_event() -> None:
     assert [event["type"] for event in events] == ["speech.audio.delta"] * 3 + ["speech.audio.error"]
     ErrorAnswer.model_validate({"error": events[-1]["error"]})
     assert "secret" not in answer.text
+
+
+async def test_an_error_event_names_the_field_as_openai_does() -> None:
+    engine = FakeEngine(failure=InvalidRequest("too much audio", "text"), fails_after_chunks=3)
+    async with openai_client(make_services(engine)) as client:
+        answer = await client.audio.speech.create(
+            model="tts-1", voice="alloy", input=LONG, response_format="pcm", stream_format="sse"
+        )
+    assert events_of(answer.text)[-1]["error"]["param"] == "input"
 
 
 async def test_audio_that_breaks_off_is_no_answer() -> None:
