@@ -39,6 +39,8 @@ async def list_tokens(
         )
         items = await asyncio.to_thread(feed.read, request.text, True)
         segments = [item for item in items if isinstance(item, Segment)]
+        voices = [item.name for item in items if isinstance(item, Voice) and item.name is not None]
+        names = {name: speakers.get(name, request.client, takes_alias=True).name for name in voices}
         if resolved.follows_text:
             speaker = await speakers.prepared(parts.speaker_of_text(resolved, items), request.client)
         named, number, num_seeds, num_tokens = speaker, -1, 0, 0
@@ -51,8 +53,7 @@ async def list_tokens(
             if isinstance(item, Voice):
                 named = speaker
                 if item.name is not None:
-                    name = speakers.get(item.name, request.client, takes_alias=True).name
-                    named = await speakers.prepared(name, request.client)
+                    named = await speakers.prepared(names[item.name], request.client)
             num_seeds += isinstance(item, Segment | Pause)  # as where it is spoken
             if not isinstance(item, Segment):
                 continue
