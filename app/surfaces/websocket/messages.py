@@ -10,7 +10,7 @@ from pydantic_core import from_json
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from firstword.app.errors import InvalidRequest
-from firstword.app.http.context_messages import ContextMessage, Message, Start
+from firstword.app.http.context_messages import AudioFrame, ContextMessage, Message, Start
 from firstword.app.http.errors import error_body, invalid_request
 from firstword.app.speech_options import NotBoolean
 
@@ -158,7 +158,7 @@ class SendQueue:
                         await self._websocket.close(item.message.code, item.message.reason)
                     else:
                         await self._websocket.send_text(item.message.model_dump_json())
-                    if item.frame:
+                    if isinstance(item.message, AudioFrame):  # with words alone it is empty
                         await self._websocket.send_bytes(item.frame)
             except RuntimeError as error:
                 # What uvicorn raises for a socket that it closed itself, over a ping that nobody answered.

@@ -1,15 +1,25 @@
 """`WS /tts/stream` does what docs/api.md says, message by message."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from firstword.app.audio.formats import AudioFormat
+from firstword.app.core.interface import Audio
+from firstword.app.core.transcript import TimedWord
 from firstword.app.options import Limits
 from tests.support import sounds
-from tests.support.fake_engine import INFO, SAMPLE_RATE_HZ, SAMPLES_PER_CHARACTER, FakeEngine, speech
+from tests.support.fake_engine import (
+    INFO,
+    SAMPLE_RATE_HZ,
+    SAMPLES_PER_CHARACTER,
+    FakeEngine,
+    FakeStream,
+    speech,
+)
 from tests.support.serving import HELLO, make_services
 from tests.support.ws_client import QueueingEngine, pcm_of, received_audio, types_of, ws_client
 
@@ -49,6 +59,21 @@ async def test_audio_messages_tell_where_their_frames_lie() -> None:
     assert [message["start_ms"] for message in audio] == [0, CHARACTER_MS, 2 * CHARACTER_MS]
     assert {message["duration_ms"] for message in audio} == {CHARACTER_MS}
     assert set(audio[0]) == {"type", "context", "bytes", "start_ms", "duration_ms", "data"}
+
+
+async def test_words_that_come_behind_all_audio_have_an_empty_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    word = TimedWord("Hi", 0, 2, 0, SAMPLES_PER_CHARACTER)
+
+    async def events(stream: FakeStream) -> AsyncIterator[Audio]:
+        yield Audio(speech("a"))
+        yield Audio(speech(""), [word])
+
+    monkeypatch.setattr(FakeStream, "_events", events)
+    async with ws_client(make_services()) as client:
+        await client.send_turn("Hi", timestamps="word")
+        _, first, last, _ = await client.receive_until("done")
+    assert (first["words"], last["data"]) == ([], b"")
+    assert [word["text"] for word in last["words"]] == ["Hi"]
 
 
 async def test_done_tells_what_was_spoken() -> None:
