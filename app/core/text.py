@@ -253,6 +253,7 @@ class TextTask:
         text_ids = segment.text_ids
         if self._open is None:
             if not text_ids:
+                self.transcripts.append(UtteranceTranscript(segment.source, 0, 0, self._char_start))
                 return
             self._open = await self._start(None)
             if segment.first_ids and segment.first_ids != text_ids:
