@@ -32,6 +32,7 @@ class Slice:
     refilled_at_s: float
     streams: int = 0
     streams_elsewhere: int = 0  # when last heard
+    is_given_back: bool = False  # or is about to be
 
 
 class QuotaStore:
@@ -156,6 +157,10 @@ class SharedQuotas(Quotas):
             self._is_short.set()
         part = self._slices[owner]
         part.used_at_s = now
+        if part.is_given_back:  # the key begins again
+            part.is_given_back = False
+            part.balance, part.owed = self._share, part.owed + self._share
+            self._is_short.set()
         return part
 
     def _refill(self, part: Slice) -> None:
@@ -197,16 +202,17 @@ class SharedQuotas(Quotas):
     async def _exchange_requests(self, owner: str, part: Slice) -> None:
         is_idle = self._clock() - part.used_at_s > IDLE_S and not part.streams
         if is_idle:
-            part.owed, part.balance = part.owed - part.balance, 0.0
+            part.owed, part.balance, part.is_given_back = part.owed - part.balance, 0.0, True
         wanted = 0.0 if is_idle else max(0.0, self._share - part.balance)
         if not part.owed and wanted < self._share / 2:
             return
         owed, part.owed = part.owed, 0.0
         try:
-            part.balance += await asyncio.to_thread(self._store.lease, owner, owed, wanted)
+            granted = await asyncio.to_thread(self._store.lease, owner, owed, wanted)
         except BaseException:
             part.owed += owed
             raise
+        part.balance += granted  # to what is left now: requests came meanwhile
 
     def _forget_idle(self) -> None:
         now = self._clock()
