@@ -251,6 +251,8 @@ class TextTask:
     async def _continue(self, segment: Segment) -> None:
         """Push text to the open utterance, or open one for it."""
         text_ids = segment.text_ids
+        if self._open is not None and self._open.tokens.has_ended:  # by a loop: it takes no more text
+            self._open = None
         if self._open is None:
             if not text_ids:
                 self.transcripts.append(UtteranceTranscript(segment.source, 0, 0, self._char_start))

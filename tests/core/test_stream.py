@@ -315,6 +315,19 @@ async def test_a_loop_of_which_some_was_handed_out_ends_cleanly_too() -> None:
         assert toy.anomalies("token_loop") == 1
 
 
+async def test_text_that_comes_behind_a_loop_is_spoken() -> None:
+    async with ToyEngine() as toy, toy.engine.open(asked_in_pieces("continuous")) as stream:
+        stream.push_text("a" * (MAX_REPEATS + 1))
+        tokens = await toy.generator.coming.get()
+        await tokens.wait_until_ended()
+        stream.push_text("Hello.")
+        stream.finish_text()
+        samples = samples_of(await heard(stream))
+        assert tokens.reason == "token_loop"
+        assert len(samples) == (1 + len("Hello.")) * SAMPLES_PER_TOKEN
+        assert stream.spoken_text(len(samples)).endswith("Hello.")
+
+
 async def test_text_that_only_looks_as_if_it_could_be_spoken_is_no_audio() -> None:
     class DeafText(ToyText):
         def read(self, piece: str, flushes: bool, is_end: bool = True) -> list[Item]:
