@@ -1,5 +1,6 @@
 """`firstword backup` and `firstword restore`: the data directory, copied while it is used, and put back."""
 
+import os
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import typer
 from firstword.app.commands.console import CommandFailed
 from firstword.app.settings import load_settings
 
+LOCKED_S: Final = 10.0  # how long a database that somebody has locked is waited for
 _DATABASE: Final = ".sqlite3"
 _LEFT_OUT: Final = (".sqlite3-wal", ".sqlite3-shm", ".sqlite3-journal", ".reserve", ".lock", ".partial")
 _OF_THE_MACHINE: Final = frozenset({"capacity.json", "products.json"})  # measured anew on another one
@@ -87,18 +89,21 @@ def _copied(source: Path, target: Path) -> int:
 
 
 def _kept(source: Path) -> Iterator[Path]:
-    for path in source.rglob("*"):
-        if path.is_file() and not path.name.endswith(_LEFT_OUT) and path.name not in _OF_THE_MACHINE:
-            yield path
+    """Directories may be links, such as that of the batches to a larger disk."""
+    for folder, _, names in os.walk(source, followlinks=True):
+        for path in (Path(folder, name) for name in names):
+            if path.is_file() and not path.name.endswith(_LEFT_OUT) and path.name not in _OF_THE_MACHINE:
+                yield path
 
 
 def _copy_database(path: Path, copy: Path) -> None:
     """By SQLite's own online backup, which waits for no writer; then look whether it is whole."""
     copy.touch(0o600)
     with (
-        closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=10)) as given,
+        closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=LOCKED_S)) as given,
         closing(sqlite3.connect(copy)) as taken,
     ):
+        given.execute("SELECT count(*) FROM sqlite_schema")  # raises where it is locked, a backup would not
         given.backup(taken)
         taken.execute("PRAGMA journal_mode=DELETE")  # a file without others beside it
         ((said,),) = taken.execute("PRAGMA quick_check(1)").fetchall()

@@ -1,13 +1,20 @@
 """`firstword backup` and `firstword restore`."""
 
 import sqlite3
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
 
-from firstword.app.service import LOCK_FILE
+from firstword.app.commands import backup as backup_module
+from firstword.app.database import Database
+from firstword.app.engine.speaker_parts import SPEAKERS_FILE
+from firstword.app.service import LOCK_FILE, USAGE_FILE
+from firstword.app.speakers.store import SpeakerStore
+from firstword.app.speakers.store_file import SPEAKERS
+from firstword.app.surfaces.batches.store import BatchStore, NewItem
+from firstword.app.telemetry.usage import UsageStore
 from tests.commands.typed import refused, run
 
 
@@ -49,6 +56,39 @@ def test_what_a_server_writes_meanwhile_is_copied_and_put_back(
     assert run("restore", str(copy)).exit_code == 0
     assert names(other) - {LOCK_FILE} == names(copy)
     assert rows(other / "speakers.sqlite3") == [("anna",)]
+
+
+@pytest.mark.timeout(60)
+def test_the_stores_of_a_server_are_copied_while_it_has_them_open(data: Path, tmp_path: Path) -> None:
+    with ExitStack() as server:
+        batches = BatchStore(data / "batches", 1 << 20)
+        for store in (batches, SpeakerStore(data / SPEAKERS_FILE), UsageStore.open(data / USAGE_FILE)):
+            server.callback(store.close)
+        batches.add("anna", [NewItem("one", "wav", "{}")])
+        assert run("backup", str(tmp_path / "copy")).exit_code == 0
+        assert batches.take() is not None
+    copy = BatchStore(tmp_path / "copy" / "batches", 1 << 20)
+    assert copy.num_waiting == 1
+    copy.close()
+
+
+@pytest.mark.timeout(60)
+def test_a_database_that_somebody_has_locked_is_said(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backup_module, "LOCKED_S", 0.1)
+    locking = Database(data / SPEAKERS_FILE, SPEAKERS, is_exclusive=True)
+    assert "database is locked" in refused("backup", str(tmp_path / "copy"))
+    locking.close()
+
+
+def test_a_directory_behind_a_link_is_copied_too(data: Path, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(data / "speakers.sqlite3")) as server:
+        server.execute("CREATE TABLE speakers (name)")
+    (data / "batches").rename(tmp_path / "larger")
+    (data / "batches").symlink_to(tmp_path / "larger")
+    assert run("backup", str(tmp_path / "copy")).exit_code == 0
+    assert names(tmp_path / "copy") == {"speakers.sqlite3", "batches/one.wav"}
 
 
 def test_nothing_is_written_over(data: Path, tmp_path: Path) -> None:

@@ -9,10 +9,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
+
+from filelock import FileLock
 
 from firstword.app.database import RETRY_AFTER_S, Database, DatabaseError, Schema, SqlDatabase
 from firstword.app.errors import InvalidRequest, PathNotFound, StoreFull, StoreUnavailable
@@ -21,6 +23,8 @@ from firstword.app.speakers.interface import RequestKey
 DELETED_AT_ONCE: Final = 20  # items, of which each may have megabytes of audio
 MAX_UNFINISHED: Final = 20  # batches of one owner
 BATCHES_FILE: Final = "batches.sqlite3"
+LOCK_FILE: Final = "batches.lock"
+LOCK_TIMEOUT_S: Final = 1.0
 REPLICA: Final = "replica-"  # and its name: a folder of audio that is not in the database yet
 AUDIO_PIECE_BYTES: Final = 1 << 20  # of audio in a database
 MAX_BATCHES: Final = 200  # batches of one owner, with the finished ones
@@ -154,6 +158,7 @@ class BatchStore:
         self._wanted_bytes = 0  # room that an item lacked, before one is taken again
         self._directory = directory
         self._replica = replica
+        self._directory_lock: FileLock | None = None  # None: nobody else could have the file
         self._database: SqlDatabase | None = None
         self._reason = "this server takes no batches: FIRSTWORD_BATCH_DISK_MB is 0"
         if max_bytes and shared is not None:
@@ -162,7 +167,7 @@ class BatchStore:
         elif max_bytes:
             try:
                 self._database = self._opened()
-            except (DatabaseError, StoreFull, StoreUnavailable) as error:
+            except (DatabaseError, StoreFull, StoreUnavailable, OSError) as error:
                 logger.error("no batches are taken: %s", error)
                 self._reason = (
                     "the server's file of batches cannot be used, or another server with the same data "
@@ -175,6 +180,8 @@ class BatchStore:
         if self._database is not None:
             self._database.close()
             self._database = None
+        if self._directory_lock is not None:
+            self._directory_lock.release()
 
     @property
     def is_shared(self) -> bool:
@@ -478,18 +485,26 @@ class BatchStore:
         return 0
 
     def _opened(self) -> Database:
-        """What ran when the process ended is to be spoken again. Remove what belongs to no batch."""
-        path = None if self._directory is None else self._directory / BATCHES_FILE
-        database = Database(path, BATCHES, 1.0, is_exclusive=True)
-        try:
+        """What ran when the process ended is to be spoken again. Remove what belongs to no batch.
+
+        A lock beside the file keeps other servers away: one of SQLite's would keep backups away too.
+        """
+        path = None
+        with ExitStack() as undoing:
+            if self._directory is not None:
+                path = self._directory / BATCHES_FILE
+                self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                lock = FileLock(self._directory / LOCK_FILE, LOCK_TIMEOUT_S, thread_local=False)
+                undoing.enter_context(lock)
+                self._directory_lock = lock
+            database = Database(path, BATCHES)
+            undoing.callback(database.close)
             with database.writing():
                 database.execute("UPDATE items SET state = 'queued' WHERE state = 'running'")
                 known = {id for (id,) in database.execute("SELECT id FROM batches").fetchall()}
             with database.errors_named():
                 self._sweep(known)
-        except BaseException:
-            database.close()
-            raise
+            undoing.pop_all()
         return database
 
     def _sweep(self, known: set[str]) -> None:
