@@ -48,12 +48,14 @@ class Supervisor:
             began_at = loop.time()
             recovery = loop.call_later(pause_s, self._recover, name)
             try:
-                return await work()
+                await work()
             except Exception:
                 if name not in self._failing:
                     logger.exception("the worker %s failed and is started again", name)
                 self._failing.add(name)
                 self._on_failure(name)
+            else:
+                return self._recover(name)
             finally:
                 recovery.cancel()
             pause_s = FIRST_PAUSE_S if loop.time() - began_at > MAX_PAUSE_S else min(2 * pause_s, MAX_PAUSE_S)
