@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from websockets.asyncio.server import ServerConnection, serve
 
 from tests.support.fake_engine import FakeEngine, speech
 from tests.support.serving import HELLO, PATIENCE_S, make_services, serving
@@ -16,7 +17,8 @@ from tests.support.ws_client import pcm_of
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "clients/python"))
 
-from firstword_client import AsyncClient, AsyncSpeech, Client, ConnectionLost, FirstwordError
+from firstword_client import AsyncClient, AsyncSpeech, Client, ConnectionLost, FirstwordError, Interrupted
+from firstword_client.speech import MAX_BEGINNINGS
 
 pytestmark = pytest.mark.anyio
 
@@ -155,6 +157,83 @@ async def test_a_lost_connection_begins_again_before_the_first_audio_and_ends_af
             connection.transport.abort()
             with pytest.raises(ConnectionLost):
                 await anext(audio_of)
+
+
+async def test_what_is_written_while_the_connection_is_lost_is_spoken_once() -> None:
+    engine = FakeEngine(pause=asyncio.Event(), pauses_after_chunks=0)
+
+    async def written(client: AsyncClient) -> AsyncIterator[str]:
+        yield "Hello, "
+        lost = client._socket._connection
+        assert lost is not None
+        lost.transport.abort()
+        while client._socket._connection is lost:  # noqa: ASYNC110  no event says so
+            await asyncio.sleep(0)
+        engine.pause = None
+        yield "you."
+
+    async with serving(make_services(engine)) as url, AsyncClient(url) as client, asyncio.timeout(PATIENCE_S):
+        assert await heard_of(client.speak(written(client))) == pcm_of(speech(HELLO))
+
+
+async def test_an_error_of_the_text_is_no_loss_of_the_connection() -> None:
+    async def written() -> AsyncIterator[str]:
+        yield "Hello, "
+        raise ConnectionError("the language model is gone")
+
+    async with serving(make_services()) as url, AsyncClient(url) as client, asyncio.timeout(PATIENCE_S):
+        with pytest.raises(ConnectionError, match="the language model is gone"):
+            await heard_of(client.speak(written()))
+
+
+async def test_a_server_that_closes_every_connection_is_given_up() -> None:
+    connections = 0
+
+    async def close(connection: ServerConnection) -> None:
+        nonlocal connections
+        connections += 1
+
+    async with serve(close, "127.0.0.1", 0) as server, asyncio.timeout(PATIENCE_S):
+        port = next(iter(server.sockets)).getsockname()[1]
+        async with AsyncClient(f"http://127.0.0.1:{port}") as client:
+            with pytest.raises(ConnectionLost):
+                await heard_of(client.speak(HELLO))
+    assert connections == MAX_BEGINNINGS
+
+
+async def test_another_task_interrupts_whoever_listens() -> None:
+    engine = FakeEngine(pause=asyncio.Event(), pauses_after_chunks=6)
+
+    async def listen(spoken: AsyncSpeech) -> None:
+        async for piece in spoken:
+            spoken.note_played(len(piece.pcm))
+
+    async with (
+        serving(make_services(engine)) as url,
+        AsyncClient(url) as client,
+        asyncio.timeout(PATIENCE_S),
+        client.speak(HELLO) as spoken,
+    ):
+        listening = asyncio.create_task(listen(spoken))
+        while spoken.played_ms < 300:  # noqa: ASYNC110  no event says so
+            await asyncio.sleep(0.001)
+        said = await spoken.interrupt()
+        await listening
+    assert said.spoken_text + said.remaining_text == HELLO
+
+
+async def test_a_speech_is_interrupted_behind_a_lost_connection() -> None:
+    async with (
+        serving(make_services()) as url,
+        AsyncClient(url) as client,
+        asyncio.timeout(PATIENCE_S),
+        client.speak(HELLO) as spoken,
+    ):
+        assert [piece async for piece in spoken]
+        await client._socket.aclose()
+        said = await spoken.interrupt()
+    assert spoken.stats is not None
+    assert said == Interrupted("", "", spoken.stats.audio_ms)
 
 
 async def test_the_client_without_async_speaks_in_a_thread() -> None:

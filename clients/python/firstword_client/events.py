@@ -74,3 +74,7 @@ class ConnectionLost(FirstwordError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, "connection_lost")
+
+
+class SocketLost(ConnectionResetError):
+    """The connection broke: a speech that has not sounded begins again, of another ConnectionLost comes."""

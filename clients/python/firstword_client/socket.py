@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
-from firstword_client.events import FirstwordError
+from firstword_client.events import FirstwordError, SocketLost
 
 if TYPE_CHECKING:
     from firstword_client.speech import AsyncSpeech
@@ -53,14 +53,14 @@ class Socket:
         self._speeches.pop(context, None)
 
     async def send(self, message: Mapping[str, Any]) -> None:
-        """Raises OSError where the connection is lost."""
+        """Raises SocketLost."""
         connection = self._connection
         if connection is None:
-            raise ConnectionResetError("the connection to the server is lost")
+            raise SocketLost("the connection to the server is lost")
         try:
             await connection.send(json.dumps(message))
         except ConnectionClosed as error:
-            raise ConnectionResetError("the connection to the server is lost") from error
+            raise SocketLost("the connection to the server is lost") from error
 
     async def aclose(self) -> None:
         if self._connection is not None:
@@ -83,7 +83,7 @@ class Socket:
             raise FirstwordError(f"{self._address} is no Firstword: {error}", "refused") from error
 
     async def _read(self, connection: ClientConnection) -> None:
-        reason: Exception = ConnectionResetError("the server closed the connection")
+        reason: Exception = SocketLost("the server closed the connection")
         try:
             while True:
                 message = json.loads(await connection.recv())

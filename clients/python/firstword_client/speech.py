@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio.to_thread
 
-from firstword_client.events import Audio, ConnectionLost, FirstwordError, Interrupted, Stats, Word
+from firstword_client.events import (
+    Audio,
+    ConnectionLost,
+    FirstwordError,
+    Interrupted,
+    SocketLost,
+    Stats,
+    Word,
+)
 
 if TYPE_CHECKING:
     from firstword_client.socket import Socket
@@ -18,6 +27,7 @@ Text: TypeAlias = str | Iterable[str | None] | AsyncIterable[str | None]
 PCM_BYTES = 2  # of a sample
 WORD_FIELDS = tuple(Word.__dataclass_fields__)
 ANSWER_TIMEOUT_S = 5.0  # of a `cancel`
+MAX_BEGINNINGS = 4  # of one speech, whose connection breaks each time before it sounds
 _END = object()
 
 
@@ -42,11 +52,14 @@ class AsyncSpeech:
         self._context = ""
         self._sent: list[str] = []  # to be sent again, should the connection break before it sounds
         self._has_sent_all = False
+        self._sending = asyncio.Lock()  # of one piece after the other, or of all of them again
+        self._num_beginnings = 0
         self._has_audio = False
         self._has_ended = False
         self._messages: asyncio.Queue[dict[str, Any] | Exception] = asyncio.Queue()
         self._writing: asyncio.Task[None] | None = None
         self._played_bytes = 0
+        self._cancelled: asyncio.Future[dict[str, Any]] | None = None  # the answer; None: not interrupted
         self._interrupted: Interrupted | None = None
 
     async def __aenter__(self) -> AsyncSpeech:
@@ -61,7 +74,7 @@ class AsyncSpeech:
             self._writing.cancel()
             await asyncio.wait([self._writing])
         if not self._has_ended and self._socket.is_open:
-            await self._socket.send({"type": "cancel", "context": self._context})
+            await self._offer({"type": "cancel"})
         self._socket.forget(self._context)
 
     async def __aiter__(self) -> AsyncIterator[Audio]:
@@ -84,20 +97,19 @@ class AsyncSpeech:
             played_ms = self.played_ms
         if played_ms is not None:
             cancel["played_ms"] = played_ms
-        await self._socket.send(cancel)
+        # Whoever iterates, in this task or another, gets the answer too, and ends.
+        self._cancelled = asyncio.get_running_loop().create_future()
         try:
-            message = await asyncio.wait_for(self._cancelled(), ANSWER_TIMEOUT_S)
-        except asyncio.TimeoutError:  # noqa: UP041  two errors before Python 3.11; over a minute behind the last audio the server says no more
+            await self._socket.send(cancel)
+            message = await asyncio.wait_for(self._cancelled, ANSWER_TIMEOUT_S)
+        except (asyncio.TimeoutError, SocketLost):  # noqa: UP041  two errors before Python 3.11
+            self._cancelled.cancel()  # over a minute behind the last audio the server says no more
             return Interrupted("", "", self.stats.audio_ms if self.stats else 0.0)
+        self._has_ended = True
         self._interrupted = Interrupted(
             message["spoken_text"], message["remaining_text"], message["audio_ms_sent"]
         )
         return self._interrupted
-
-    async def _cancelled(self) -> dict[str, Any]:
-        while (message := await self._next())["type"] != "cancelled":
-            pass
-        return message
 
     @property
     def text(self) -> str:
@@ -118,19 +130,28 @@ class AsyncSpeech:
     def receive(self, message: dict[str, Any] | Exception) -> None:
         """Take a message of this speech, or why no more will come. For the socket."""
         self._messages.put_nowait(message)
+        if self._cancelled is None or self._cancelled.done():
+            return
+        if isinstance(message, Exception):
+            self._cancelled.set_exception(message)
+        elif message["type"] == "cancelled":
+            self._cancelled.set_result(message)
+        elif message["type"] == "error" and message["fatal"]:
+            self._cancelled.set_exception(FirstwordError.of(message["error"]))
 
     async def _begin(self) -> None:
+        self._num_beginnings += 1
         self._context = await self._socket.open_context(self)
-        await self._socket.send({"type": "start", "context": self._context, **self._options})
+        await self._offer({"type": "start", **self._options})
 
     async def _next(self) -> dict[str, Any]:
         message = await self._messages.get()
-        while isinstance(message, OSError) and not self._has_audio:
+        while isinstance(message, SocketLost) and self._may_begin_again:
             await self._begin_again()
             message = await self._messages.get()
         if isinstance(message, Exception):
             self._has_ended = True
-            if isinstance(message, OSError):
+            if isinstance(message, SocketLost):
                 raise ConnectionLost("the connection broke while the speech was coming") from message
             raise message
         kind = message["type"]
@@ -151,29 +172,36 @@ class AsyncSpeech:
             raise FirstwordError.of(message["error"])
         return message
 
+    @property
+    def _may_begin_again(self) -> bool:
+        return not self._has_audio and self._cancelled is None and self._num_beginnings < MAX_BEGINNINGS
+
     async def _begin_again(self) -> None:
-        await self._begin()
-        for piece in self._sent:
-            await self._send_text(piece)
-        if self._has_sent_all:
-            await self._socket.send({"type": "end", "context": self._context})
+        async with self._sending:
+            await self._begin()
+            for piece in self._sent:
+                await self._offer({"type": "text", "text": piece})
+            if self._has_sent_all:
+                await self._offer({"type": "end"})
 
     async def _write(self) -> None:
         try:
             async for piece in _pieces(self._text):
                 if not isinstance(piece, str):
                     raise TypeError(f"a piece of text has to be a str, not {type(piece).__name__}")
-                self._sent.append(piece)
-                await self._send_text(piece)
-            self._has_sent_all = True
-            await self._socket.send({"type": "end", "context": self._context})
-        except OSError:
-            pass  # whoever iterates hears of it from the socket
+                async with self._sending:
+                    self._sent.append(piece)
+                    await self._offer({"type": "text", "text": piece})
+            async with self._sending:
+                self._has_sent_all = True
+                await self._offer({"type": "end"})
         except Exception as error:
             self.receive(error)
 
-    async def _send_text(self, piece: str) -> None:
-        await self._socket.send({"type": "text", "context": self._context, "text": piece})
+    async def _offer(self, message: Mapping[str, Any]) -> None:
+        """Send it; of a lost connection whoever iterates hears from the socket."""
+        with suppress(SocketLost):
+            await self._socket.send({"context": self._context, **message})
 
 
 async def _pieces(text: Text) -> AsyncIterator[Any]:
