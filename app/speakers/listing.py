@@ -90,6 +90,11 @@ class SpeakerListing(ABC):
         token = self._request.set(request)
         try:
             return await enrol()
+        except SpeakerExists:  # perhaps the very request, which was being served when this one came
+            made = await asyncio.to_thread(self._store.made_with, client.name, request)
+            if made is None:
+                raise
+            return self._info(made)
         finally:
             self._request.reset(token)
 

@@ -1,12 +1,15 @@
 """What many who come at once get of few threads and of bounded memory."""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
 
+from firstword.app.clients import Client
 from firstword.app.engine.stages import NetworkStages
-from firstword.app.errors import Overloaded
+from firstword.app.errors import Overloaded, SpeakerExists
+from firstword.app.speakers.interface import RequestKey, SpeakerInfo
 from firstword.app.speakers.registry import RegistryHooks
 from tests.speakers.fakes import STATE_BYTES, FakeNetworks
 from tests.speakers.recordings import RATE_HZ, recording, voice
@@ -31,6 +34,30 @@ async def test_a_client_who_leaves_leaves_no_speaker(servers: Servers) -> None:
     await registry.enrol("kim", recording())  # runs after what was left
     assert [speaker.name for speaker in registry.list()] == ["ann", "bob", "kim"]
     assert servers.networks.reads == 2  # eva's work never began
+
+
+async def test_a_request_repeated_before_it_is_answered_gets_the_speaker_of_the_first(
+    servers: Servers,
+) -> None:
+    registry = await servers.open()
+    key, client = RequestKey("key", b"digest"), Client("anna")
+    enrol = partial(registry.enrol, "mia", recording(), client=client)
+    hold_work(servers.networks)
+    first = asyncio.create_task(registry.once(key, client, enrol))
+    await work_began(servers.networks)
+    has_looked = asyncio.Event()
+
+    async def enrol_behind_the_first() -> SpeakerInfo:
+        has_looked.set()
+        await asyncio.wait([first])
+        return await enrol()
+
+    second = asyncio.create_task(registry.once(key, client, enrol_behind_the_first))
+    await has_looked.wait()
+    servers.networks.gate.set()
+    assert await first == await second
+    with pytest.raises(SpeakerExists):
+        await registry.once(RequestKey("other", b"digest"), client, enrol)
 
 
 async def test_work_is_done_one_after_the_other(servers: Servers) -> None:
