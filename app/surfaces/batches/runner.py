@@ -73,8 +73,12 @@ class BatchRunner:
 
     async def _release(self) -> None:
         while self._unspoken:
-            await self._batches.run(self._batches.store.release, self._unspoken[0])
-            del self._unspoken[0]
+            job = self._unspoken.pop(0)  # first: another worker may release meanwhile
+            try:
+                await self._batches.run(self._batches.store.release, job)
+            except BaseException:
+                self._unspoken.append(job)
+                raise
 
     async def _wait(self, seconds: float | None) -> None:
         """Until something changes, or so long; None: however long that takes."""

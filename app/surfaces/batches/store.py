@@ -302,6 +302,8 @@ class BatchStore:
         Raises FileNotFoundError where it was deleted meanwhile.
         """
         if not self.is_shared:
+            if not path.exists():
+                raise FileNotFoundError(path)
             yield path
             return
         with tempfile.NamedTemporaryFile(dir=self._directory, suffix=path.suffix) as file:

@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -23,6 +24,7 @@ from firstword.app.http.service import Service
 from firstword.app.surfaces.batches import runner as runner_module
 from firstword.app.surfaces.batches import schemas, store
 from firstword.app.surfaces.batches.options import BatchOptions
+from firstword.app.surfaces.batches.queue import Batches
 from firstword.app.surfaces.batches.store import BatchStore, Job, NewItem
 from firstword.app.surfaces.batches.surface import BatchSurface
 from firstword.app.surfaces.operations import OperationsSurface
@@ -409,3 +411,22 @@ async def test_an_item_waits_until_there_is_room_for_all_of_it(tmp_path: Path) -
         assert (await client.delete(f"{PATH}/{first}")).status_code == 204
         assert (await ended(client, second))["done"] == 1
     assert len(engine.streams) == 3, "it was not tried in vain"
+
+
+async def test_workers_that_release_at_once_release_each_item_once() -> None:
+    released: list[str] = []
+    store: Any = SimpleNamespace(release=released.append)
+    service: Any = None
+    runner = runner_module.BatchRunner(service, Batches(store))
+    unspoken: Any = runner._unspoken
+    unspoken += ["one", "two"]
+    await asyncio.gather(runner._release(), runner._release())
+    assert sorted(released) == ["one", "two"]
+
+
+async def test_audio_that_was_deleted_meanwhile_is_not_found(tmp_path: Path) -> None:
+    async with running(tmp_path) as (client, _):
+        batch = await ended(client, (await client.post(PATH, json={"items": [{"text": "One."}]})).json()["id"])
+        shutil.rmtree(tmp_path / batch["id"])
+        answer = await client.get(f"{PATH}/{batch['id']}/items/1/audio")
+    assert answer.status_code == 404
