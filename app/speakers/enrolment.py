@@ -520,24 +520,28 @@ class Enrolment:
         content = pack(self._networks.tensors_of(features))
         row = replace(row, prompt_tokens=len(features.prompt_tokens), fingerprint=self._networks.fingerprint)
         stored = replace(stored, row=row, features=content)
-        self._store.replace_features(stored)
+        self._keep(stored)
         logger.info("speaker %s read again for checkpoint %s", row.name, row.fingerprint)
         return stored, features
 
     def _matched(
         self, stored: StoredSpeaker, features: SpeakerFeatures
     ) -> tuple[StoredSpeaker, SpeakerFeatures]:
-        """Return them matched where that is wanted; what was missing is kept, if the store takes it."""
+        """Return them matched where that is wanted; what was missing is kept."""
         found = self._networks.matched(features)
         if found is not features:
             stored = replace(stored, features=pack(self._networks.tensors_of(found)))
-            try:
-                self._store.replace_features(stored)
-            except (StoreFull, StoreUnavailable) as error:
-                logger.warning(
-                    "what matches speaker %s to its recording cannot be kept: %s", stored.row.name, error
-                )
+            self._keep(stored)
         return stored, found
+
+    def _keep(self, stored: StoredSpeaker) -> None:
+        """If the store takes it: it can be computed again."""
+        try:
+            self._store.replace_features(stored)
+        except (StoreFull, StoreUnavailable) as error:
+            logger.warning(
+                "what was read of the recording of speaker %s cannot be kept: %s", stored.row.name, error
+            )
 
     def _row(
         self,

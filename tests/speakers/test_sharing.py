@@ -15,10 +15,12 @@ from firstword.app.errors import (
     SpeakerExists,
     SpeakerIncompatible,
     SpeakerNotFound,
+    StoreFull,
     UploadTooLarge,
 )
 from firstword.app.speakers.bundle import pack, unpack
 from firstword.app.speakers.store import SpeakerStore
+from firstword.app.speakers.tables import StoredSpeaker
 from tests.speakers.fakes import FakeNetworks
 from tests.speakers.recordings import recording
 from tests.speakers.servers import Servers
@@ -74,6 +76,19 @@ async def test_a_speaker_of_another_checkpoint_is_read_again_once(servers: Serve
     later = FakeNetworks(checkpoint=2)
     await (await servers.open(later)).prepared("mia")
     assert later.reads == 0
+
+
+async def test_a_speaker_of_another_checkpoint_speaks_though_the_disk_is_full(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await (await servers.open()).enrol("mia", recording())
+    registry = await servers.open(FakeNetworks(checkpoint=2))
+
+    def full(store: SpeakerStore, stored: StoredSpeaker) -> None:
+        raise StoreFull("the disk is full")
+
+    monkeypatch.setattr(SpeakerStore, "replace_features", full)
+    assert (await registry.prepared("mia")).features.checkpoint == 2
 
 
 async def test_two_checkpoints_at_one_store_do_not_throw_each_other_out(servers: Servers) -> None:
