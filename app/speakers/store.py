@@ -131,14 +131,15 @@ class SpeakerStore(SpeakerTables):
             logger.error("the check of the speakers was not finished: %s", error)
 
     def _find_fault(self) -> str:
-        """Return the first fault of the file's structure, or "", without keeping a writer waiting."""
+        """Return the first fault of the file's structure, without keeping a writer waiting; "" for none, and
+        where the server stops before it is found."""
         with self._writer.errors_named(), closing(sqlite3.connect(self._path)) as connection:
             connection.set_progress_handler(lambda: int(self._is_closing.is_set()), 100_000)
             try:
                 return find_fault(connection)
             except sqlite3.OperationalError:
                 if self._is_closing.is_set():
-                    return "not checked: the server stops"
+                    return ""
                 raise
 
     def _add_digest(self, id: int) -> None:

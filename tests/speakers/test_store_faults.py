@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from firstword.app.errors import SpeakerDamaged, StoreFull, StoreUnavailable
+from firstword.app.speakers import store as store_module
 from firstword.app.speakers.interface import Quality, StoreHealth
 from firstword.app.speakers.store import SpeakerStore
 from firstword.app.speakers.store_file import RESERVE_BYTES, reserve_of
@@ -132,6 +133,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 from firstword.app.errors import StoreFull
+from firstword.app.speakers import store as store_module
 from firstword.app.speakers.store import SpeakerStore
 from firstword.app.speakers.store_file import reserve_of
 from tests.speakers.test_store_faults import speaker
@@ -173,6 +175,18 @@ with closing(SpeakerStore(path)) as store:
 
 
 @pytest.mark.slow
+def test_a_check_that_the_end_of_the_server_breaks_off_finds_no_damage(
+    store: SpeakerStore, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(connection: sqlite3.Connection) -> str:
+        raise sqlite3.OperationalError("interrupted")
+
+    monkeypatch.setattr(store_module, "find_fault", interrupted)
+    store._is_closing.set()
+    store._check_all()
+    assert not caplog.records
+
+
 def test_a_full_disk_is_said_in_words_and_can_be_deleted_from(tmp_path: Path) -> None:
     mounted = 'mount -t tmpfs -o size=6m none "$0" && exec "$@"'
     shell = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
