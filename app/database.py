@@ -339,7 +339,7 @@ def _refuse_network(path: Path, subject: str) -> None:
 def file_system_of(path: Path) -> str:
     """Return its kind, such as ext4; "" where the system does not say."""
     try:
-        lines = MOUNTS.read_text().splitlines()
+        lines = [os.fsdecode(line) for line in MOUNTS.read_bytes().splitlines()]
     except OSError:
         return ""
     place, kind, longest = path.absolute().resolve(), "", -1

@@ -44,3 +44,9 @@ def test_local_disk_within_and_beside_it_is_taken(mounted: Path) -> None:
 def test_system_that_names_no_mounts_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "MOUNTS", tmp_path / "nothing")
     Database(tmp_path / "usage", USAGE).close()
+
+
+def test_mounts_may_have_names_that_are_no_utf_8(mounted: Path) -> None:
+    with database.MOUNTS.open("ab") as mounts:
+        mounts.write(b"42 22 8:3 / /media/B\xfccher rw,relatime - vfat /dev/sdc1 rw\n")
+    assert file_system_of(mounted / "far") == "nfs4"
