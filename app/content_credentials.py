@@ -138,12 +138,15 @@ def _self_made(directory: Path) -> tuple[Signer, datetime]:
 
 
 def _end_of(certificate: Path, key: Path) -> datetime:
-    """Return when a certificate ends; long ago where it or its key is missing."""
+    """Return when a certificate ends; long ago where it is not whole, or its key is missing."""
     from cryptography import x509
 
-    if not (certificate.exists() and key.exists()):
-        return datetime(1970, 1, 1, tzinfo=UTC)
-    return x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc
+    try:
+        if key.exists():
+            return x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc
+    except (FileNotFoundError, ValueError):  # as a full disk leaves it
+        pass
+    return datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _issued(common_name: str, authority: tuple[bytes, bytes] | None) -> tuple[bytes, bytes]:

@@ -223,18 +223,21 @@ def test_a_self_made_certificate_is_renewed_while_files_are_signed(
     assert manifest["is_synthetic"]
 
 
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.0], ids=["whole", "half", "empty"])
 @pytest.mark.parametrize("num_written", range(1, 5))
 def test_certificate_fits_its_authority_whenever_its_making_was_stopped(
-    tmp_path: Path, num_written: int
+    tmp_path: Path, num_written: int, share: float
 ) -> None:
-    """An authority whose key is lost is made anew, and that stops after so many files."""
+    """An authority whose key is lost is made anew, and that stops after so many files, of the last of which
+    a share is written."""
     SelfMadeSigner(tmp_path)
     (tmp_path / "authority-key.pem").unlink()
     write, left = content_credentials._write, iter(range(num_written - 1))
 
     def stopped(path: Path, content: bytes) -> None:
-        write(path, content)
-        if next(left, None) is None:
+        is_last = next(left, None) is None
+        write(path, content[: round(share * len(content))] if is_last else content)
+        if is_last:
             raise OSError("stopped")
 
     with patch.object(content_credentials, "_write", stopped), pytest.raises(OSError, match="stopped"):
