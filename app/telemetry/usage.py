@@ -133,9 +133,12 @@ class Usage:
         except (DatabaseError, StoreFull, StoreUnavailable) as error:
             if not isinstance(self._store, Path):
                 raise
+            remedy = (
+                "; move it away to begin a new one, which counts from 0 and makes signed addresses invalid"
+            )
             raise InvalidOptions(
-                f"{self._store}: the file that counts what each key used cannot be used: {error}; move it "
-                "away to begin a new one, which counts from 0 and makes signed addresses invalid"
+                f"{self._store}: the file that counts what each key used cannot be used: {error}"
+                + (remedy if isinstance(error, DatabaseError) and not error.is_full else "")
             ) from error
         self._writing = asyncio.create_task(self._write_batches())
         return self

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from firstword.app.errors import StoreUnavailable
+from firstword.app.errors import StoreFull, StoreUnavailable
 from firstword.app.options import InvalidOptions
 from firstword.app.telemetry import usage as usage_module
 from firstword.app.telemetry.metrics import Metrics
@@ -108,6 +108,18 @@ async def test_file_that_cannot_be_used_stops_the_start(path: Path, content: byt
         with open(path, "wb") as file:  # noqa: ASYNC230
             file.write(content)
     with pytest.raises(InvalidOptions, match="move it away to begin a new one"):
+        async with Usage(path, Metrics()):
+            pytest.fail("it was used")
+
+
+async def test_a_full_disk_is_no_reason_to_move_the_file_away(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(store: object) -> UsageStore:
+        raise StoreFull("the disk is full; free space on it and try again")
+
+    monkeypatch.setattr(usage_module, "_opened", full)
+    with pytest.raises(InvalidOptions, match=r"free space on it and try again$"):
         async with Usage(path, Metrics()):
             pytest.fail("it was used")
 
