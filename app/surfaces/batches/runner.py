@@ -191,4 +191,9 @@ def _complete(file: BinaryIO, session: StreamSession, output: OutputFormat, num_
 
 
 def _sign(path: Path, service: Service, output: OutputFormat) -> None:
-    path.write_bytes(service.provenance.signed(path.read_bytes(), output.format))
+    """On the disk too: an item that is done is not spoken again after a power failure."""
+    content = service.provenance.signed(path.read_bytes(), output.format)
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())

@@ -18,6 +18,7 @@ import soundfile
 
 from firstword.app import supervisor
 from firstword.app.audio.dsp import to_pcm16
+from firstword.app.audio.formats import OutputFormat
 from firstword.app.errors import InvalidRequest, Overloaded, StoreFull, StoreUnavailable, SynthesisFailed
 from firstword.app.http.keys import KeyRing
 from firstword.app.http.service import Service
@@ -426,7 +427,20 @@ async def test_workers_that_release_at_once_release_each_item_once() -> None:
 
 async def test_audio_that_was_deleted_meanwhile_is_not_found(tmp_path: Path) -> None:
     async with running(tmp_path) as (client, _):
-        batch = await ended(client, (await client.post(PATH, json={"items": [{"text": "One."}]})).json()["id"])
+        batch = await ended(
+            client, (await client.post(PATH, json={"items": [{"text": "One."}]})).json()["id"]
+        )
         shutil.rmtree(tmp_path / batch["id"])
         answer = await client.get(f"{PATH}/{batch['id']}/items/1/audio")
     assert answer.status_code == 404
+
+
+def test_a_signed_item_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_size))
+    path = tmp_path / "1.wav"
+    path.write_bytes(b"RIFF")
+    service: Any = SimpleNamespace(provenance=SimpleNamespace(signed=lambda content, _: content + b" signed"))
+    runner_module._sign(path, service, OutputFormat("wav", 24_000))
+    assert path.read_bytes() == b"RIFF signed"
+    assert synced == [len(b"RIFF signed")]
