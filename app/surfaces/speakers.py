@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Annotated
+from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Form, Query, UploadFile
 from pydantic import BaseModel, ConfigDict, Field
@@ -19,7 +20,7 @@ from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import ERROR_ANSWERS, binary_answers
 from firstword.app.http.service import Service, ServiceHere
 from firstword.app.http.surface import HttpSurface
-from firstword.app.speakers.interface import RequestKey, SpeakerInfo, max_bundle_bytes
+from firstword.app.speakers.interface import RequestKey, SpeakerInfo, is_name, max_bundle_bytes
 from firstword.app.speakers.lexicon import checked_lexicon
 
 router = APIRouter(prefix="/speakers", tags=["speakers"], responses=ERROR_ANSWERS, route_class=AnyFormRoute)
@@ -175,7 +176,11 @@ async def delete_speaker(name: str, client: ClientOrOwner, service: ServiceHere)
 async def export_speaker(name: str, client: ClientOrOwner, service: ServiceHere) -> Response:
     """Return the speaker as a file for another server with the same checkpoint."""
     bundle = await service.speakers.export(name, client=client)
-    headers = {"Content-Disposition": f'attachment; filename="{name}.safetensors"'}
+    # A checkpoint may give its speakers names that no header can hold as they are.
+    file = (
+        f'filename="{name}.safetensors"' if is_name(name) else f"filename*=utf-8''{quote(name)}.safetensors"
+    )
+    headers = {"Content-Disposition": f"attachment; {file}"}
     return Response(bundle, media_type=BUNDLE_TYPE, headers=headers)
 
 

@@ -1,5 +1,7 @@
 """`/speakers`: enrolment, change, removal, and what travels between servers."""
 
+from dataclasses import replace
+
 import pytest
 
 from firstword.app.errors import (
@@ -10,7 +12,7 @@ from firstword.app.errors import (
     Overloaded,
     SpeakerIncompatible,
 )
-from tests.support.fake_speakers import FakeSpeakers
+from tests.support.fake_speakers import HUM, FakeSpeakers
 from tests.support.serving import counted, error_of, in_process, make_services
 
 pytestmark = pytest.mark.anyio
@@ -190,3 +192,11 @@ async def test_uploads_that_are_turned_away_are_counted(path: str, field: str) -
         await client.post(path, data={"name": "bo"}, files={field: bytes((12 << 20) + 1)})
     assert counted(services, "tts_rejected_total", reason="queue_full") == 1
     assert counted(services, "tts_rejected_total", reason="too_long") == 1
+
+
+async def test_a_speaker_with_a_name_in_chinese_is_exported() -> None:
+    speakers = FakeSpeakers({"中文女": replace(HUM, name="中文女")})
+    async with in_process(make_services(speakers=speakers)) as client:
+        answer = await client.get("/speakers/中文女/export")
+    assert answer.content.decode() == "中文女"
+    assert "filename*=utf-8''%E4%B8%AD%E6%96%87%E5%A5%B3.safetensors" in answer.headers["Content-Disposition"]
