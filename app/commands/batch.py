@@ -2,6 +2,7 @@
 
 import asyncio
 import csv
+import io
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -109,7 +110,7 @@ def read_items(source: Path, defaults: Mapping[str, Any]) -> Iterator[Item]:
 
 
 def _json_lines(source: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             try:
                 given = json.loads(line)
@@ -121,16 +122,21 @@ def _json_lines(source: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]
 
 
 def _csv_lines(source: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    reader = csv.DictReader(text.splitlines(), strict=True)
+    reader = csv.DictReader(io.StringIO(text), strict=True)
     try:
         for row in reader:
+            if reader.restkey in row:
+                raise CommandFailed(
+                    f"{source}:{reader.line_num}: more fields than the header has; put a text with commas "
+                    "into quotation marks"
+                )
             yield reader.line_num, {str(name): value for name, value in row.items() if value}
     except csv.Error as error:
         raise CommandFailed(f"{source}:{reader.line_num}: not CSV: {error}") from None
 
 
 def _plain_lines(source: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             yield number, {"text": line}
 
@@ -148,11 +154,13 @@ def _item(where: str, number: int, given: dict[str, Any]) -> Item:
     if not given.get("text", "").strip():
         raise CommandFailed(f"{where}: there is no text; give each line one")
     name = given.pop("name", f"{number:05}")
-    if not name or name != Path(name).name or name.startswith("."):
-        raise CommandFailed(f"{where}: {name!r} cannot be the name of a file; give one without directories")
+    if not name.isprintable() or not name or name != Path(name).name or name.startswith("."):
+        raise CommandFailed(
+            f"{where}: {name!r} cannot be the name of a file; give a printable one, without directories"
+        )
     try:
         seed = {"seed": int(given["seed"])} if "seed" in given else {}
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise CommandFailed(f"{where}: seed is {given['seed']!r}; expected a whole number") from None
     speed = _speed(where, given)
     options = {name: given.pop(name) for name in SpeechOptions.model_fields if name in given}

@@ -41,6 +41,22 @@ def test_list_becomes_files_and_a_table(engine: FakeEngine, tmp_path: Path, name
     assert {"lm_s", "flow_s", "vocoder_s", "total_s", "rtf"} < set(rows["a"])
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.jsonl", '{"text": "One\u2028two\x85three."}\n', "One\u2028two\x85three."),
+        ("a.csv", 'text\n"One\ntwo."\n', "One\ntwo."),
+        ("a.txt", "One\x0ctwo.\n", "One\x0ctwo."),
+    ],
+)
+def test_a_text_keeps_the_breaks_within_it(
+    engine: FakeEngine, tmp_path: Path, name: str, content: str, expected: str
+) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    assert run("batch", name, "-o", "out").exit_code == 0
+    assert [stream.request.text for stream in engine.streams] == [expected]
+
+
 def test_files_are_not_tagged_where_the_settings_say_so(
     engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,9 +91,12 @@ def test_what_is_there_is_not_spoken_again(engine: FakeEngine, tmp_path: Path) -
         ("a.jsonl", '{"text": 3}', "text is 3; expected a text"),
         ("a.jsonl", '{"text": " "}', "there is no text"),
         ("a.jsonl", '{"text": "a", "name": "../b"}', "cannot be the name of a file"),
+        ("a.jsonl", r'{"text": "a", "name": "a\u0000b"}', "cannot be the name of a file"),
         ("a.jsonl", '{"text": "a", "seed": "x"}', "seed is 'x'"),
+        ("a.jsonl", '{"text": "a", "seed": 1e999}', "seed is inf"),
         ("a.jsonl", '{"text": "a", "reference": "no.wav"}', "there is no file no.wav"),
         ("a.csv", "name,text\nb,a\nb,c\n", "a.csv:3: the name 'b' came before"),
+        ("a.csv", "text\nHello, you.\n", "a.csv:2: more fields than the header has"),
     ],
 )
 def test_list_that_cannot_be_spoken_is_refused_by_line(
