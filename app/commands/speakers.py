@@ -1,13 +1,17 @@
 """`firstword speakers`: registers, shows and moves the speakers of a running server."""
 
+from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
 from firstword.app.commands.console import CommandFailed, to_stdout, waiting
 from firstword.app.settings import LOCAL_URL, PREFIX
+
+if TYPE_CHECKING:
+    import httpx
 
 speakers = typer.Typer(name="speakers", help="Register, show and move the speakers of a running server.")
 
@@ -29,7 +33,7 @@ def add(
     transcript: Annotated[str, typer.Option(help="What is said in it, word for word.")] = "",
     language: Annotated[str | None, typer.Option(help="Such as en.")] = None,
     lexicon: Annotated[
-        typer.FileText | None, typer.Option(help="JSON file of what it says for a word.")
+        typer.FileText | None, typer.Option(help="JSON file of what it says for a word.", encoding="utf-8")
     ] = None,
     access: OtherAccess = None,
     url: Url = LOCAL_URL,
@@ -38,7 +42,10 @@ def add(
     """Register a speaker from a recording."""
     form = {"name": name, "transcript": transcript} | ({"language": language} if language else {})
     form |= {"access": access} if access else {}
-    form |= {"lexicon": lexicon.read()} if lexicon else {}
+    try:
+        form |= {"lexicon": lexicon.read()} if lexicon else {}
+    except UnicodeDecodeError as error:
+        raise CommandFailed(f"the lexicon is not UTF-8 ({error}); save it as UTF-8") from None
     _show(_sent(url, api_key, "/speakers", form, "audio", recording))
 
 
@@ -99,7 +106,10 @@ def export(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help="Left out: NAME.safetensors. With --all a directory, left out: this one."
+            "--output",
+            "-o",
+            help="Left out: NAME.safetensors. With --all a directory, left out: this one; of speakers of one "
+            "name each is NAME.OWNER.safetensors.",
         ),
     ] = None,
     all_of_them: Annotated[
@@ -109,25 +119,44 @@ def export(
     api_key: ApiKey = None,
 ) -> None:
     """Save a speaker as one file, which another server with the same checkpoint imports."""
-    from firstword.app.commands.client import ask, json_of, open_client, speaker_path
+    from firstword.app.commands.client import ask, json_of, open_client
 
     if (name is None) is not all_of_them:
         raise CommandFailed("give the name of one speaker, or --all")
     with open_client(url, api_key) as client:
-        if all_of_them:
-            folder = output or Path()
-            folder.mkdir(parents=True, exist_ok=True)
-            known = json_of(ask(client, "GET", "/speakers"))["speakers"]
-            names = [one["name"] for one in known if one["kind"] == "registered"]
-            places = {each: folder / f"{each}.safetensors" for each in names}
-        else:
-            places = {str(name): output or Path(f"{name}.safetensors")}
-        for each, path in places.items():
-            bundle = ask(client, "GET", speaker_path(each, "export")).content
-            path.write_bytes(bundle)
-            typer.echo(f"{path}: {len(bundle)} bytes")
-        if not places:
-            typer.echo("no speaker is registered")
+        if not all_of_them:
+            _export(client, str(name), {}, output or Path(f"{name}.safetensors"))
+            return
+        folder = output or Path()
+        folder.mkdir(parents=True, exist_ok=True)
+        known = [
+            one for one in json_of(ask(client, "GET", "/speakers"))["speakers"] if one["kind"] == "registered"
+        ]
+        sharing = Counter(
+            one["name"] for one in known
+        )  # private ones have one name with others, of other owners
+        failed = []
+        for one in known:
+            owner = {"owner": one.get("owner") or ""} if sharing[one["name"]] > 1 else {}
+            stem = ".".join((one["name"], *owner.values()))
+            try:
+                _export(client, one["name"], owner, folder / f"{stem}.safetensors")
+            except CommandFailed as error:
+                failed.append(f"{stem}: {error}")
+    if not known:
+        typer.echo("no speaker is registered")
+    if failed:
+        raise CommandFailed(
+            f"{len(failed)} of {len(known)} speakers were not exported, the first {failed[0]}"
+        )
+
+
+def _export(client: "httpx.Client", name: str, owner: dict[str, str], path: Path) -> None:
+    from firstword.app.commands.client import ask, speaker_path
+
+    bundle = ask(client, "GET", speaker_path(name, "export"), params=owner).content
+    path.write_bytes(bundle)
+    typer.echo(f"{path}: {len(bundle)} bytes")
 
 
 @speakers.command(name="import")
@@ -146,9 +175,10 @@ def import_bundle(
 def _sent(url: str, api_key: str | None, path: str, form: dict[str, str], field: str, file: Path) -> Any:
     from firstword.app.commands.client import ask, json_of, open_client
 
-    sending = waiting(f"{file.name}: sent, and computed by the server")
+    sent_name = file.name.encode(errors="replace").decode()  # which may be no UTF-8
+    sending = waiting(f"{sent_name}: sent, and computed by the server")
     with open_client(url, api_key) as client, file.open("rb") as content, sending:
-        response = ask(client, "POST", path, data=form, files={field: (file.name, content)})
+        response = ask(client, "POST", path, data=form, files={field: (sent_name, content)})
     return json_of(response)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import http.server
+import os
 import re
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -11,7 +12,8 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from firstword.app.errors import InvalidRequest, SpeakerIncompatible, SynthesisFailed
+from firstword.app.clients import Client
+from firstword.app.errors import InvalidRequest, SpeakerDamaged, SpeakerIncompatible, SynthesisFailed
 from tests.commands.typed import refused, run
 from tests.support.fake_speakers import ANNA, HUM, FakeSpeakers
 from tests.support.serving import make_services, serving
@@ -75,6 +77,48 @@ async def test_all_registered_speakers_are_exported(tmp_path: Path) -> None:
     assert exported.output == "kept/anna.safetensors: 4 bytes\n"
     assert [path.name for path in (tmp_path / "kept").iterdir()] == ["anna.safetensors"]
     assert "give the name of one speaker, or --all" in await refused_beside("export")
+
+
+@pytest.mark.usefixtures("_found_by_environment")
+async def test_of_several_speakers_of_one_name_each_is_exported(
+    known: FakeSpeakers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def export(name: str, *, client: Client) -> bytes:
+        return f"{name} of {client.name}".encode()
+
+    monkeypatch.setattr(known, "export", export)
+    known.speakers = {owner: replace(ANNA, owner=owner, access="private") for owner in ("ben", "eva")}
+    assert (await run_beside("export", "--all", "-o", "kept")).exit_code == 0
+    kept = {path.name: path.read_text() for path in (tmp_path / "kept").iterdir()}
+    assert kept == {"anna.ben.safetensors": "anna of ben", "anna.eva.safetensors": "anna of eva"}
+
+
+@pytest.mark.usefixtures("_found_by_environment")
+async def test_a_speaker_that_cannot_be_exported_keeps_no_other_back(
+    known: FakeSpeakers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def export(name: str, *, client: Client) -> bytes:
+        if name == "anna":
+            raise SpeakerDamaged("what the server keeps of speaker 'anna' is damaged; delete it")
+        return name.encode()
+
+    monkeypatch.setattr(known, "export", export)
+    known.speakers["bob"] = replace(ANNA, name="bob")
+    result = await run_beside("export", "--all", "-o", "kept")
+    assert result.exit_code == 1
+    assert "1 of 2 speakers were not exported, the first anna: what the server keeps" in result.stderr
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["bob.safetensors"]
+
+
+@pytest.mark.usefixtures("_found_by_environment")
+async def test_files_may_have_any_name_and_a_lexicon_is_utf_8(known: FakeSpeakers, tmp_path: Path) -> None:
+    recording = os.fsdecode(b"b\xf6b.wav")
+    (tmp_path / recording).write_bytes(b"a recording")
+    (tmp_path / "words.json").write_bytes('{"Bö": "Boh"}'.encode("latin-1"))
+    line = await refused_beside("add", "bob", recording, "--lexicon", "words.json")
+    assert "the lexicon is not UTF-8" in line
+    assert (await run_beside("add", "bob", recording)).exit_code == 0
+    assert "bob" in known.speakers
 
 
 @pytest.mark.usefixtures("_found_by_environment")
