@@ -96,7 +96,7 @@ def say(
         raise CommandFailed("--play writes no file; give it without --output and --format")
     place = "played" if play else output or "out.wav"
     audio_output = PlayOutput(speed) if play else open_output(place, format, speed)
-    words = sys.stdin.read() if text == STANDARD_INPUT else text
+    words = _standard_input() if text == STANDARD_INPUT else text
     configure_logging("warning", settings.log.log_format)
     if mode is not None and mode not in get_args(VoiceMode):
         raise CommandFailed(f"no mode is named {mode!r}; give --mode one of {', '.join(get_args(VoiceMode))}")
@@ -123,6 +123,15 @@ def say(
     with waiting("loading and warming up the networks") as end_waiting:
         spoken = asyncio.run(_say(settings, words, voice, audio_output, end_waiting, subtitles, speed))
     to_stderr().print(f"{place}: {spoken}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _standard_input() -> str:
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise CommandFailed(
+            f"standard input is not {error.encoding}; convert it, such as with iconv"
+        ) from None
 
 
 def _options(given: list[str]) -> dict[str, object]:

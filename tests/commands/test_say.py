@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+from typer.testing import CliRunner
 
 from firstword.app.audio.dsp import to_pcm16
+from firstword.app.cli import cli
 from firstword.app.errors import SynthesisFailed
 from firstword.app.options import Sampling
 from firstword.app.text.marks import Reading
@@ -123,6 +125,12 @@ def test_say_speaks_faster(engine: FakeEngine, tmp_path: Path) -> None:
 def test_say_reads_standard_input(engine: FakeEngine) -> None:
     assert run("say", "-", input=TEXT).exit_code == 0
     assert engine.streams[0].text == TEXT
+
+
+def test_standard_input_that_is_no_utf_8_is_said(engine: FakeEngine) -> None:
+    result = CliRunner().invoke(cli, ["say", "-"], input="Grüße".encode("latin-1"))
+    assert result.exit_code == 1
+    assert "standard input is not utf-8" in result.stderr
 
 
 def test_say_leaves_the_old_file_where_speaking_fails(engine: FakeEngine, tmp_path: Path) -> None:
