@@ -121,22 +121,26 @@ class BatchRunner:
     async def _write(self, job: Job, path: Path) -> float | None:
         """Return the seconds of audio; None: it was cancelled. Raises TtsError and OSError."""
         service = self._service
-        fields = await asyncio.to_thread(ItemFields.model_validate_json, job.request)
-        client = await self._client(job.owner)
-        output = resolve_output_format(fields.format, fields.sample_rate, fields.speed, service)
-        reference = await fields.reference(service.limits.max_reference_bytes)
-        delivery = fields.delivery(is_played=False, is_background=True, context=fields.context)
-        request = fields.request(uuid4().hex, "batch", client, reference, delivery)
-        session = StreamSession(service, request)
+        session: StreamSession | None = None
         is_cancelled = False
 
         def stop() -> None:
             nonlocal is_cancelled
             is_cancelled = True
-            session.cancel("client_cancel")
+            if session is not None:
+                session.cancel("client_cancel")
 
-        self._batches.stops[job.batch, job.number] = stop
+        self._batches.stops[job.batch, job.number] = stop  # first: from now on it may be cancelled
         try:
+            fields = await asyncio.to_thread(ItemFields.model_validate_json, job.request)
+            client = await self._client(job.owner)
+            output = resolve_output_format(fields.format, fields.sample_rate, fields.speed, service)
+            reference = await fields.reference(service.limits.max_reference_bytes)
+            delivery = fields.delivery(is_played=False, is_background=True, context=fields.context)
+            if is_cancelled:
+                return None
+            request = fields.request(uuid4().hex, "batch", client, reference, delivery)
+            session = StreamSession(service, request)
             async with session:
                 with path.open("wb") as file:  # not in a thread, whose file a cancel would leave open
                     num_samples = await self._encode(job, session, output, file)

@@ -19,6 +19,7 @@ import soundfile
 from firstword.app import supervisor
 from firstword.app.audio.dsp import to_pcm16
 from firstword.app.audio.formats import OutputFormat
+from firstword.app.clients import Client
 from firstword.app.errors import InvalidRequest, Overloaded, StoreFull, StoreUnavailable, SynthesisFailed
 from firstword.app.http.keys import KeyRing
 from firstword.app.http.service import Service
@@ -164,6 +165,28 @@ async def test_cancelling_stops_what_is_spoken_and_deleting_removes_the_audio(tm
         assert not (tmp_path / done["id"]).exists()
         made = await client.post(PATH, json={"items": [{"text": "The queue goes on."}]})
         assert (await ended(client, made.json()["id"]))["done"] == 1
+
+
+async def test_an_item_that_is_cancelled_before_it_sounds_is_not_spoken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, has_begun, goes_on = FakeEngine(), asyncio.Event(), asyncio.Event()
+    client_of = runner_module.BatchRunner._client
+
+    async def held(runner: runner_module.BatchRunner, owner: str) -> Client:
+        has_begun.set()
+        await goes_on.wait()
+        return await client_of(runner, owner)
+
+    monkeypatch.setattr(runner_module.BatchRunner, "_client", held)
+    async with running(tmp_path, engine) as (client, _):
+        made = await client.post(PATH, json={"items": [{"text": "Never."}]})
+        await has_begun.wait()
+        await client.post(f"{PATH}/{made.json()['id']}/cancel")
+        goes_on.set()
+        made = await client.post(PATH, json={"items": [{"text": "The next."}]})
+        assert (await ended(client, made.json()["id"]))["done"] == 1
+    assert [stream.request.text for stream in engine.streams] == ["The next."]
 
 
 async def test_a_failing_item_fails_alone_and_a_full_server_is_waited_for(tmp_path: Path) -> None:
