@@ -64,6 +64,8 @@ def download(
     if revision is not None:
         published = Published(repository, revision)
     directory = to or Path("models") / repository.partition("/")[2]
+    if directory.name in ("", ".."):
+        raise CommandFailed(f"{directory} cannot be made; give --to a directory that is not there yet")
     revision = published.revision or REVISIONS[hub_name]
     if directory.exists() and any(directory.iterdir()):
         if if_missing:  # it came into being whole

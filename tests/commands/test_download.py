@@ -318,3 +318,8 @@ def test_plain_http_is_spoken_with_this_machine_alone_unless_asked(
     hub.redirects_to = f"{address}/far"
     assert "is plain HTTP" in refused("download", NAME, "--mirror", hub.url)
     assert "cannot be reached" in refused("download", NAME, "--mirror", address, "--plain-http")
+
+
+@pytest.mark.parametrize("to", [".", "..", "/"])
+def test_a_directory_that_cannot_be_made_is_said(to: str) -> None:
+    assert f"{to} cannot be made; give --to a directory" in refused("download", NAME, "--to", to)
