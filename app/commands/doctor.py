@@ -178,6 +178,8 @@ def check_checkpoint(settings: Settings, *, is_whole: bool = False) -> Finding:
 
 
 def check_data_dir(settings: Settings) -> Finding:
+    from firstword.app.database import NETWORK_FILE_SYSTEMS, file_system_of
+
     directory = settings.speakers.data_dir.absolute()
     existing = next(path for path in (directory, *directory.parents) if path.exists())
     try:
@@ -187,6 +189,14 @@ def check_data_dir(settings: Settings) -> Finding:
         given = settings.speakers.data_dir
         message = f"{variable_of('data_dir')} is {given}, which cannot be written: {error.strerror}"
         fix = f'mkdir -p "{directory}" && chown "$(id -u)" "{directory}"'
+        if not existing.is_dir():
+            fix = f"set {variable_of('data_dir')} to a directory; {existing} is a file"
+        return Finding("data directory", "wrong", message, fix)
+    if settings.speakers.store is None and (kind := file_system_of(directory)) in NETWORK_FILE_SYSTEMS:
+        message = (
+            f"{settings.speakers.data_dir} is on a network file system ({kind}), where SQLite loses data"
+        )
+        fix = f"set {variable_of('data_dir')} to a local disk, or {variable_of('store')} to a PostgreSQL"
         return Finding("data directory", "wrong", message, fix)
     message = (
         f"{settings.speakers.data_dir} can be written"

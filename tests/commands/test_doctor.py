@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from firstword.app import database
 from firstword.app.commands import doctor as checks
 from firstword.app.settings import load_settings
 from firstword.bench.random_checkpoint import WeightsFormat
@@ -33,7 +34,7 @@ def test_doctor_finds_nothing_wrong_here() -> None:
     ("variable", "value", "wrong", "fix"),
     [
         ("FIRSTWORD_CHECKPOINT", "nowhere", "checkpoint", "set FIRSTWORD_CHECKPOINT to a model directory"),
-        ("FIRSTWORD_DATA_DIR", "file", "data directory", 'mkdir -p "'),
+        ("FIRSTWORD_DATA_DIR", "file", "data directory", "set FIRSTWORD_DATA_DIR to a directory; /"),
         ("FIRSTWORD_API_KEYS", "s3cret", "keys", "set FIRSTWORD_API_KEYS=name:key,other:key"),
         ("FIRSTWORD_API_KEYS_FILE", "keys.toml", "keys", "change the file, or set FIRSTWORD_API_KEYS_FILE"),
         ("FIRSTWORD_PROT", "1", "settings", "firstword settings"),
@@ -191,6 +192,19 @@ def test_keys_of_the_file_are_counted(tmp_path: Path) -> None:
     (tmp_path / "keys.toml").write_text('a = { key = ["s3cret", "next"], scopes = ["speak"] }')
     settings = load_settings(host="0.0.0.0", api_keys="b:other", api_keys_file="keys.toml")
     assert checks.check_keys(settings) == checks.Finding("keys", "ok", "3 of them")
+
+
+def test_a_data_directory_on_a_network_file_system_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(f"40 22 0:40 / {tmp_path} rw,relatime - nfs4 server:/export rw\n")
+    monkeypatch.setattr(database, "MOUNTS", mounts)
+    found = checks.check_data_dir(load_settings(data_dir=tmp_path / "data"))
+    assert found.state == "wrong"
+    assert "network file system (nfs4)" in found.message
+    store = "postgresql://db/firstword"
+    assert checks.check_data_dir(load_settings(data_dir=tmp_path / "data", store=store)).state == "ok"
 
 
 def test_looking_at_a_data_directory_leaves_nothing_behind(tmp_path: Path) -> None:
