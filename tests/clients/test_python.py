@@ -1,6 +1,7 @@
 """The Python client against a real server over fakes."""
 
 import asyncio
+import os
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -12,6 +13,7 @@ import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
 from tests.support.fake_engine import FakeEngine, speech
+from tests.support.fake_speakers import HUM, FakeSpeakers
 from tests.support.serving import HELLO, PATIENCE_S, make_services, serving
 from tests.support.ws_client import pcm_of
 
@@ -269,6 +271,20 @@ async def test_proxies_are_told_the_speaker() -> None:
         assert connection.request is not None
         seen.append((connection.request.path, connection.request.headers.get("X-Speaker")))
     assert seen == [("/tts", "anna"), ("/tts", None), ("/tts/stream", "anna")]
+
+
+async def test_speakers_may_have_names_in_chinese_and_recordings_any(tmp_path: Path) -> None:
+    engine, speakers = FakeEngine(speakers=frozenset({"中文女"})), FakeSpeakers({"中文女": HUM})
+    recording = tmp_path / os.fsdecode(b"b\xf6b.wav")
+    recording.write_bytes(b"a recording")
+    async with (
+        serving(make_services(engine, speakers=speakers)) as url,
+        AsyncClient(url) as client,
+        asyncio.timeout(PATIENCE_S),
+    ):
+        assert await client.render(HELLO, format="pcm", speaker="中文女") == pcm_of(speech(HELLO))
+        assert await heard_of(client.speak(HELLO, speaker="中文女")) == pcm_of(speech(HELLO))
+        assert (await client.register("bob", recording))["name"] == "bob"
 
 
 def noted(seen: list[tuple[str, str | None]]) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+from urllib.parse import quote
 
 import anyio
 import httpx
@@ -52,7 +53,7 @@ class AsyncClient:
     async def render(self, text: str, format: str = "wav", **options: Any) -> bytes:
         """Return a whole text as a file: wav, pcm, mp3, opus, flac, aac."""
         # For proxies that send one speaker's requests to one server.
-        headers = {"X-Speaker": options["speaker"]} if options.get("speaker") else {}
+        headers = {"X-Speaker": quote(options["speaker"])} if options.get("speaker") else {}
         body = {"text": text, "format": format, "stream": False, **options}
         answer = await self._http.post("/tts", json=body, headers=headers)
         return _checked(answer).content
@@ -68,13 +69,13 @@ class AsyncClient:
         answer = await self._http.post(
             "/speakers",
             data={"name": name, "transcript": transcript},
-            files={"audio": (recording.name, content)},
+            files={"audio": (recording.name.encode(errors="replace").decode(), content)},  # no UTF-8, perhaps
         )
         speaker: dict[str, Any] = _checked(answer).json()
         return speaker
 
     async def delete_speaker(self, name: str) -> None:
-        _checked(await self._http.delete(f"/speakers/{name}"))
+        _checked(await self._http.delete(f"/speakers/{quote(name, safe='')}"))
 
 
 def _checked(answer: httpx.Response) -> httpx.Response:

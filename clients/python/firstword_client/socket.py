@@ -7,6 +7,7 @@ import itertools
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
@@ -70,7 +71,7 @@ class Socket:
 
     async def _connect(self, speaker: str) -> ClientConnection:
         """speaker: of the first speech, for proxies that send one speaker's requests to one server."""
-        headers = {**self._headers, "X-Speaker": speaker} if speaker else self._headers
+        headers = {**self._headers, "X-Speaker": quote(speaker)} if speaker else self._headers
         try:
             return await connect(self._address, additional_headers=headers, compression=None, max_size=None)
         except InvalidStatus as error:
