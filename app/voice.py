@@ -1,8 +1,10 @@
 """A voice by itself: text to samples in this process, without a store, limits or metrics."""
 
 import asyncio
+import contextvars
 import logging
 import math
+import threading
 import uuid
 from collections import Counter
 from collections.abc import (
@@ -10,6 +12,7 @@ from collections.abc import (
     AsyncIterable,
     AsyncIterator,
     Awaitable,
+    Callable,
     Coroutine,
     Iterable,
     Iterator,
@@ -24,6 +27,7 @@ from contextlib import (
     suppress,
 )
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -595,11 +599,29 @@ async def _push(pieces: Iterable[str | None] | AsyncIterable[str | None], stream
 async def _in_order(
     pieces: Iterable[str | None] | AsyncIterable[str | None],
 ) -> AsyncGenerator[str | None, None]:
-    """Yield the pieces; those of an ordinary iterable are taken in threads, as one may be long in coming."""
+    """Yield the pieces; those of an ordinary iterable are taken in threads, as one may be long in coming.
+
+    Nobody waits for such a thread at the end: the piece may never come.
+    """
     if isinstance(pieces, AsyncIterable):
         async for piece in pieces:
             yield piece
         return
-    iterator = iter(pieces)
-    while found := await asyncio.to_thread(lambda: [*islice(iterator, 1)]):
+    iterator, loop = iter(pieces), asyncio.get_running_loop()
+
+    def take(coming: asyncio.Future[list[str | None]]) -> None:
+        set_outcome: Callable[[], object]
+        try:
+            set_outcome = partial(coming.set_result, [*islice(iterator, 1)])
+        except BaseException as error:
+            set_outcome = partial(coming.set_exception, error)
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(lambda: coming.done() or set_outcome())
+
+    while True:
+        coming = loop.create_future()
+        context = contextvars.copy_context()
+        threading.Thread(target=context.run, args=(take, coming), name="text", daemon=True).start()
+        if not (found := await coming):
+            return
         yield found[0]

@@ -24,6 +24,7 @@ from firstword.app.core.interface import Audio
 from firstword.app.engine.voice_parts import open_voice
 from firstword.app.errors import AudioTooShort, BadAudio, InvalidRequest, SpeakerNotFound
 from firstword.app.options import BUILTIN_CHECKPOINT, EngineOptions, LMEngineOptions, NetworkOptions
+from firstword.app.voice import _in_order
 from firstword.models.config import CheckpointError, Family
 from firstword.models.token2wav_step import StepInput
 from tests.support.checkpoints import small_checkpoint
@@ -31,6 +32,7 @@ from tests.support.python import modules_after
 
 TEXT = "Good morning. The train leaves at noon."
 
+PATIENCE_S = 10
 pytestmark = pytest.mark.slow
 
 
@@ -363,3 +365,23 @@ def test_text_may_be_left_as_it_is(synthesizer: Synthesizer) -> None:
     np.testing.assert_array_equal(synthesizer.speak("It is 7.", seed=1, stream=False), spelled)
     raw = synthesizer.speak("It is 7.", seed=1, normalize=False, stream=False)
     assert not np.array_equal(raw, spelled)
+
+
+def test_a_piece_that_never_comes_keeps_no_voice_open() -> None:
+    comes = threading.Event()
+
+    def pieces() -> Iterator[str]:
+        comes.wait(PATIENCE_S)
+        yield "Late."
+
+    async def leave() -> None:
+        taking = asyncio.ensure_future(anext(_in_order(pieces())))
+        await asyncio.wait([taking], timeout=0.01)
+        taking.cancel()
+        await asyncio.wait([taking])
+
+    closing = threading.Thread(target=asyncio.run, args=(leave(),), daemon=True)
+    closing.start()
+    closing.join(PATIENCE_S / 2)
+    assert not closing.is_alive()
+    comes.set()
