@@ -388,18 +388,23 @@ class WordFeed:
 
     def _told(self, phrases: list[Phrase], flushes: bool = False) -> list[Phrase]:
         """Hold numbers in front of a text's first word, which tells their language."""
-        if self._is_told:
-            return phrases
-        self._numbers += phrases
-        text = "".join(phrase.source for phrase in self._numbers)
-        has_word = any(map(str.isalpha, text))
-        if not has_word and not flushes and len(self._numbers) <= MAX_NUMBERS:
-            return []
-        self._is_told = has_word
-        if self._language is None:
+        told: list[Phrase] = []
+        for phrase in phrases:  # what was pushed with the first word tells nothing
+            if self._is_told:
+                told.append(phrase)
+                continue
+            self._numbers.append(phrase)
+            self._is_told = any(map(str.isalpha, phrase.source))
+            if self._is_told or len(self._numbers) > MAX_NUMBERS:
+                told += self._numbers_told()
+        return told + self._numbers_told() if flushes else told
+
+    def _numbers_told(self) -> list[Phrase]:
+        numbers, self._numbers = self._numbers, []
+        if numbers and self._language is None:
+            text = "".join(phrase.source for phrase in numbers)
             self._before = self._segmenter.detected(text, text, self._before)
-        phrases, self._numbers = self._numbers, []
-        return phrases
+        return numbers
 
     def _released(self, segments: list[Segment], waiting_words: frozenset[str]) -> list[Segment]:
         """Return the words that need not wait: a last one of `waiting_words` does, unless it is the first."""

@@ -38,6 +38,16 @@ def test_words_do_not_depend_on_how_the_text_was_cut(
         assert fed(WordFeed(segmenter(normalizer), given), pieces) == whole
 
 
+@pytest.mark.parametrize(
+    "text", ["1 - C:\\Users, 面粉200g。", "√2≈1.414 Super Bowl 二维码", "1. 2000年; the TV set was sold"]
+)
+def test_the_language_of_first_numbers_does_not_depend_on_how_the_text_was_cut(text: str) -> None:
+    shared = segmenter(Normalizer(("en", "zh")))
+    whole = fed(WordFeed(shared), [text])
+    for pieces in ways_to_cut(text):
+        assert fed(WordFeed(shared), pieces) == whole
+
+
 @pytest.mark.parametrize(("language", "text"), CASES)
 def test_words_together_are_the_whole_text_normalized(
     language: str, text: str, normalizer: Normalizer
