@@ -15,6 +15,7 @@ from firstword.app.text.english.numbers import roman_value
 Fields = Mapping[str, str | None]
 
 _DIGITS = str.maketrans("0123456789", "零一二三四五六七八九")
+_ZEROS = re.compile(r"\.0+$")
 _TELEPHONE_DIGITS = str.maketrans("0123456789", "零幺二三四五六七八九")
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻−", "0123456789--")
 _HALVES = {"a": "上午", "p": "下午"}
@@ -130,7 +131,7 @@ def _money(fields: Fields, text: str) -> str:
     number, scale = _of(fields, "number"), fields.get("scale") or ""
     sign, code = fields.get("sign"), fields.get("code")
     name = contexts.CURRENCIES[sign] if sign else contexts.CODES_OF_MONEY[code or ""]
-    return f"{counted(number)}{scale}{name}"
+    return f"{counted(number if scale else _ZEROS.sub('', number))}{scale}{name}"
 
 
 def _range_of_money(fields: Fields, text: str) -> str:
@@ -216,6 +217,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "serial.flight": _telephone,
     "serial.code": lambda fields, text: by_digits(re.sub("[ -]", "", text)),
     "serial.version": lambda fields, text: "点".join(cardinal(part) for part in text.split(".")),
+    "serial.tail": lambda fields, text: by_digits(text),
     "serial.long": lambda fields, text: by_digits(text),
     "date.full": _date,
     "date.either_way": _date_either_way,
@@ -262,6 +264,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "cardinal.pair": lambda fields, text: "两",
     "ordinal.number": lambda fields, text: cardinal(text),
     "fraction.thousandths": lambda fields, text: f"千分之{cardinal(_of(fields, 'number'))}",
+    "cardinal.number": lambda fields, text: cardinal(text),
     "cardinal.long": lambda fields, text: cardinal(text),
     "cardinal.sign": lambda fields, text: cardinal(str(int(unicodedata.numeric(text)))),
     "roman.sign": lambda fields, text: cardinal(
