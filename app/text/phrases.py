@@ -37,7 +37,7 @@ _UNSPACED_END = re.compile(f"[{UNSPACED}{MARK}]$")
 _UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}{UNSPACED_MARK}]")
 _DIGIT = re.compile("[0-9０-９]")
 _LATIN = "\u2e80"  # the first letter behind European scripts
-_OPENING = re.compile(f"[0-9０-９{units.SIGNS}]")
+_OPENING = re.compile(f"[0-9０-９½⅓⅔¼¾⅕-⅞²³{units.SIGNS}]")
 _HAN_TAIL = re.compile(f"[{HAN}]*$")
 _HAN = re.compile(f"[{HAN}]")
 _ZONES = frozenset(contexts.ZONES.split("|"))
@@ -54,7 +54,7 @@ _STREET_KINDS = frozenset({*contexts.STREETS, *contexts.STREET_WORDS})
 MAX_BEFORE = 64  # characters in front of a phrase that decide how it is read
 _CLOSED = re.compile(r"[,;:!?.][\"'”’)\]]*$")
 _STAYS_OPEN = re.compile(
-    r"\d[\s-]?(?:in|oz|lbs?|min|sec|hrs?|yd|tbsp|tsp|pt|qt|gal)\.$"  # an abbreviated unit: "5 oz."
+    r"[\d½⅓⅔¼¾⅛][\s-]?(?:in|oz|lbs?|min|sec|hrs?|yd|tbsp|tsp|pt|qt|gal)\.$"  # an abbreviated unit: "5 oz."
     rf"|{TEXT_OPENING.pattern}"  # words within a formula: "\text{kinetic"
     rf"|(?:{'|'.join(vocabulary.WEEKDAYS)}),$"  # a weekday before a date: "Mon,"
     rf"|(?:{vocabulary.MONTH})\b.*\d\w*,$"  # a month and day before a year: "June 5,"

@@ -24,6 +24,11 @@ DIALED = _words("call calls called calling dial dials dialed dialing ring rang p
 HELPLINES = _words("emergency helpline hotline")
 EMERGENCY = _words("911 112 988 999 411 311 211 511 611 711 811 000 110 119 120 101 105 111 116")
 ORDERS = _words("order ticket invoice case claim reference ref tracking confirmation booking # number no")
+NAMED_BY_CODE = ORDERS - _words("# number no") | _words(
+    "item part model serial account policy file flight catalog certificate document drawing job lot batch "
+    "unit bill receipt contract license licence registration product passport patent po"
+)
+"""Before "No." and a code: "Part No. A-12"."""
 
 # Behind one of these, a letter that touches a number is a letter.
 LETTERED = _words(
@@ -86,6 +91,8 @@ SCORED = _words("score scored scores rated rating graded")
 GIVEN = _words("give gives gave got rate rates")  # a score, with "it" or "a" between: "gave it 8/10"
 PARTED = _words("cup cups teaspoon teaspoons tablespoon tablespoons inch inches mile miles")
 """Before one of these stands a fraction, rather than a score."""
+PAGED = _words("page pages step part slide lesson episode question round stage phase task quiz")
+"""Behind one of these "3/10" is so many of so many."""
 SCORES = _words("star stars points")
 PRESSURE = _words("pressure bp")
 OF = _words("of")

@@ -13,6 +13,10 @@ from firstword.app.text.phrases import Phrase
 
 _AROUND = re.compile(r"(?P<before>[\"'“‘(\[]*)(?P<core>\S*?)(?P<after>[\"'”’)\],;:!?]*)")
 _NUMBERS = frozenset({"no.", "No.", "nos.", "Nos."})
+_LETTERED = frozenset(
+    {"Apt", "Apt.", "apt.", "Rm", "Rm.", "Ste", "Ste.", "Fig.", "fig.", "Bldg", "Bldg.", "p."}
+)
+_CODE = re.compile(r"[A-Z]{1,4}-?\d[A-Z\d-]*")
 _DAY_AND_DASH = re.compile(rf"(?:{'|'.join(vocabulary.WEEKDAYS)}) [-–]\s*$")
 _RUN = re.compile(r"\s+|</?[a-z]+>|<\|[^<>\s]{1,20}\|>|[^\W\d_²³]+(?:['’][^\W\d_²³]+)*|.", re.DOTALL)
 
@@ -40,11 +44,15 @@ def _long_form(word: str, phrase: Phrase) -> str | None:
     if word == vocabulary.SAINT_OR_STREET:
         return "Saint" if is_saint(phrase) else "Street"
     if word in vocabulary.COUNTED:
-        is_numbered = (
+        is_before_code = word in _LETTERED or (
+            word in _NUMBERS and phrase.previous.lower() in contexts.NAMED_BY_CODE
+        )
+        is_numbered = bool(
             following[:1].isdigit()
             or following[:1] == "#"
             or is_roman(following.rstrip("."))
             or following in _NUMBERS
+            or (is_before_code and _CODE.fullmatch(following.rstrip(".")))
         )
         is_limit = word in ("min.", "max.") and following in contexts.LIMITED
         if is_numbered or is_limit:

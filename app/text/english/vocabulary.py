@@ -134,6 +134,7 @@ BETWEEN = {
     "vs.": "versus",
     "v.": "versus",
     "viz.": "namely",
+    "a.k.a.": "A K A",
     "cf.": "compare",
     "approx.": "approximately",
     "incl.": "including",

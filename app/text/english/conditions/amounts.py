@@ -40,7 +40,10 @@ def is_unit(found: Match, context: Context) -> bool:
     if unit == "IU":  # also a singer, and universities
         return not context.ahead(end)[:1].isalpha() or context.is_ahead(end, contexts.DOSED)
     if unit == "s":
-        return not is_decade(found, context) or context.is_ahead(end, contexts.TIMED)
+        is_round = re.fullmatch("[1-9]0", found["number"]) is not None
+        return not (is_round and is_decade(found, context, found["number"])) or context.is_ahead(
+            end, contexts.TIMED
+        )
     return not (unit == "m" and is_minutes(found, context))
 
 
@@ -90,6 +93,23 @@ def is_measured_fraction(found: Match, context: Context) -> bool:
     if found["unit"] in ('"', "″"):
         return has_inches(found, context)
     return len(found["unit"]) > 1 and found["unit"] in units.UNITS and found["unit"] != "in"
+
+
+def is_part(found: Match, context: Context) -> bool:
+    """ "Page 3/10" and "Step 1/5", not "Part 1/2 cup"."""
+    if int(found["above"]) > int(found["below"]):
+        return False
+    ahead = context.ahead(found.end()).strip(vocabulary.EDGES + ".").lower()
+    is_measured = ahead == "of" or ahead in units.UNITS or ahead in contexts.PARTED
+    return not is_measured and context.is_behind(found.start(), contexts.PAGED)
+
+
+def is_points(found: Match, context: Context) -> bool:
+    """So many that somebody scores, or a market falls by, rather than pints."""
+    if context.is_ahead(found.end(), contexts.OF):
+        return False
+    amount = float(found["number"].replace(",", ""))
+    return amount >= 20 or context.is_behind(found.start(), contexts.SCORED | contexts.CHANGED, 2)
 
 
 def is_rare_fraction(found: Match, context: Context) -> bool:

@@ -75,7 +75,10 @@ def is_elapsed(found: Match, context: Context) -> bool:
     return is_short or context.is_behind(found.start(), contexts.DURATIONS)
 
 
-def is_decade(found: Match, context: Context) -> bool:
+def is_decade(found: Match, context: Context, digits: str) -> bool:
+    """ "in the 30s" and "in 80s style", not "done in 30s"."""
+    if digits < "60" and context.is_behind(found.start(), frozenset(["in"])):
+        return False
     return context.is_behind(found.start(), contexts.DECADE_BEHIND)
 
 
@@ -85,7 +88,9 @@ def is_bare_decade(found: Match, context: Context) -> bool:
         waited = contexts.WAITED | contexts.DURATIONS | contexts.ABOUT | contexts.ARTICLES
         if not context.is_behind(found.start(), waited - contexts.DECADE_BEHIND):
             return not context.is_ahead(found.end(), contexts.AGO | contexts.TIMED)
-    return is_decade(found, context) and found.string[found.start() - 1 : found.start()] != "$"
+    return (
+        is_decade(found, context, found["digits"]) and found.string[found.start() - 1 : found.start()] != "$"
+    )
 
 
 _COUNTED_BEHIND = frozenset(["of", "between"])

@@ -182,6 +182,11 @@ DIGITS = compile_rules(
         amounts.is_score,
     ),
     (
+        "fraction.part",
+        r"(?<![\w/.,$€£])(?P<above>\d{1,3})/(?P<below>\d{1,3})(?![\w/]|[.,]\d)",
+        amounts.is_part,
+    ),
+    (
         "measure.fraction",
         r"(?<![\w/.,])(?:(?P<whole>\d{1,3})\s)?(?P<above>\d{1,3})/(?P<below>\d{1,4})[\s-]?"
         r"(?P<unit>[A-Za-z]{1,4}|[\"″])(?![\w/])",
@@ -211,7 +216,7 @@ DIGITS = compile_rules(
     ("cardinal.plural", r"(?<![\w.'’$])(?P<digits>[1-9]0)['’]s\b"),
     (
         "money.comma",
-        rf"(?<![\w.,:/])(?P<whole>\d{{1,3}}),(?P<cents>\d\d)\s?(?P<sign>€|EUR\b){PER_PRICE}",
+        rf"(?<![\w.,:/])(?P<whole>\d{{1,3}}(?:\.\d{{3}})*),(?P<cents>\d\d)\s?(?P<sign>€|EUR\b){PER_PRICE}",
         amounts.is_money,
     ),
     (
@@ -219,9 +224,10 @@ DIGITS = compile_rules(
         rf"(?<![\d.,:/]){NUMBER}(?:\s?{SCALE})?\s?(?P<sign>{SIGN}|{CODE}){PER_PRICE}",
         amounts.is_money,
     ),
+    ("measure.points", rf"(?<![\d.,:/]){NUMBER}\s?pts\b", amounts.is_points),
     (
         "measure.amount",
-        rf"(?<![\d.,:/]){NUMBER}(?:\s?(?P<scale>hundred|thousand|million|billion|trillion)\s)?"
+        rf"(?<![\d.,:])(?<!^/)(?<![^A-Za-z]/){NUMBER}(?:\s?(?P<scale>hundred|thousand|million|billion|trillion)\s)?"
         rf"(?P<gap>[\s-]?){UNIT}{PER}(?:\.(?=\s(?:x|by|of)\b))?",
         amounts.is_unit,
     ),
@@ -237,6 +243,11 @@ DIGITS = compile_rules(
     ("cardinal.letters", r"(?<![\w.])(?P<number>401)\(?(?P<letter>[kK])\b\)?"),
     ("cardinal.scaled", rf"(?<![A-Za-z]){NUMBER}(?P<scale>[kKMBT])\b(?!-)", amounts.is_scale),
     ("ordinal.number", r"(?P<number>\d{1,3}(?:,\d{3})+|\d+)(?:[Ss][Tt]|[Nn][Dd]|[Rr][Dd]|[Tt][Hh])\b"),
+    (
+        "serial.standard",
+        r"(?<![\w.,])(?P<number>\d{3,5})(?P<part>-\d{1,2})?:(?P<year>(?:19|20)\d\d)(?![\d:])",
+        behind(frozenset(["iso", "iec", "en", "iso/iec"])),
+    ),
     ("range.ratio", r"(?<![\w:])(?P<low>\d+):(?P<high>\d+)(?![\d:])"),
     (
         "serial.model",
@@ -247,6 +258,11 @@ DIGITS = compile_rules(
         "cardinal.parts",
         r"(?<![\w.,$:-])(?P<digits>\d{3})(?![\d.,]\d|[\w%°/:'’-])",
         behind(contexts.AIRCRAFT | contexts.NUMBERED),
+    ),
+    (
+        "cardinal.parts",
+        r"(?<![\w.,$:-])(?P<digits>\d{3,4})(?=[A-Z]\b)",
+        behind(contexts.NUMBERED | {"apt.", "unit"}),
     ),
     (
         "cardinal.parts",

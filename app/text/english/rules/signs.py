@@ -14,6 +14,11 @@ CURRENCIES = compile_rules(
         rf"(?:[\s-]?{SCALE})?{PER_PRICE}",
         amounts.is_money,
     ),
+    (
+        "money.comma",
+        rf"(?P<sign>€)\s?(?P<whole>\d{{1,3}}(?:\.\d{{3}})*),(?P<cents>\d\d)(?![\d.,]\d|\d){PER_PRICE}",
+        amounts.is_money,
+    ),
     ("money.decade", rf"(?P<sign>{SIGN})(?P<number>[1-9]0)s\b"),
     (
         "money.amount",
@@ -48,6 +53,7 @@ OTHERS = compile_rules(
     ("formula.sign", r"(?<=[\d)])\s(?P<sign>/)\s(?=[\d(])"),
     ("formula.times", r"(?<=\d)\sx\s(?=\d)", amounts.is_formula),
     ("formula.by", r"(?<=[\w\"'.])\s(?P<sign>x)\s(?=\d)"),
+    ("formula.limit", r"(?<![\w)%°])(?<![\w)%°]\s)(?P<sign>[<>])(?=[\d.])"),
     ("formula.compare", r"(?P<sign>[<>≤≥≠≈])\s?(?=[\d.])"),
     (
         "range.to",

@@ -56,7 +56,11 @@ def _money(fields: Fields, previous: str, is_counted: bool) -> str:
 
 
 def _money_with_comma(fields: Fields, previous: str, is_counted: bool) -> str:
-    return _money({**fields, "number": f"{fields['whole']}.{fields['cents']}"}, previous, is_counted)
+    return _money(
+        {**fields, "number": f"{value_of(fields, 'whole').replace('.', '')}.{fields['cents']}"},
+        previous,
+        is_counted,
+    )
 
 
 def _range_of_money(fields: Fields, text: str) -> str:
@@ -145,6 +149,10 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "fraction.score": lambda fields, text: (
         f"{number(value_of(fields, 'above'))} out of {number(value_of(fields, 'below'))}"
     ),
+    "fraction.part": lambda fields, text: (
+        f"{cardinal(value_of(fields, 'above'))} of {cardinal(value_of(fields, 'below'))}"
+    ),
+    "measure.points": lambda fields, text: f"{number(value_of(fields, 'number'))} points",
     "measure.unit": _unit,
 }
 WITH_NEIGHBORS: Final[Mapping[str, Callable[[Fields, str, bool], str]]] = {

@@ -49,6 +49,11 @@ def _hexadecimal(fields: Fields, text: str) -> str:
     return " ".join(by_digits(one) if one.isdecimal() else one.upper() for one in text if one != ":")
 
 
+def _standard(fields: Fields, text: str) -> str:
+    part = f" {cardinal(fields['part'][1:])}" if fields["part"] else ""
+    return f"{cardinal(value_of(fields, 'number'))}{part} {year(value_of(fields, 'year'))}"
+
+
 def _network(fields: Fields, text: str) -> str:
     return " dot ".join(by_digits(part) for part in value_of(fields, "digits").split("."))
 
@@ -75,6 +80,7 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "serial.groups": _groups,
     "serial.groups_behind": _year_and_code,
     "serial.bank": _bank,
+    "serial.standard": _standard,
     "serial.network": _network,
     "serial.version": _version,
     "serial.code": _code,

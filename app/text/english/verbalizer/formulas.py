@@ -47,6 +47,13 @@ def _compared(fields: Fields, previous: str, is_counted: bool) -> str:
     return spoken.replace(" is ", " ") if previous.lower() in contexts.COMPARED_BEHIND else spoken
 
 
+def _limited(fields: Fields, previous: str, is_counted: bool) -> str:
+    """ "took <5 minutes", and "p <0.05", which has no other verb."""
+    bare = previous.strip(vocabulary.EDGES)
+    is_variable = len(bare) == 1 or bare[-1:].isdigit()
+    return _operator(fields, "") if is_variable else _operator(fields, "").replace(" is ", " ")
+
+
 FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "formula.function": lambda fields, text: f"{fields['name']} of {fields['of']}",
     "formula.charge": _charge,
@@ -61,4 +68,5 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
 }
 WITH_NEIGHBORS: Final[Mapping[str, Callable[[Fields, str, bool], str]]] = {
     "formula.compare": _compared,
+    "formula.limit": _limited,
 }
