@@ -30,6 +30,7 @@ from firstword.app.text.words import Word, find_words, in_source
 
 LANGUAGE_WINDOW = 160  # characters up to a word by which its language is detected
 MAX_NUMBERS = 4  # phrases that wait for a word which tells their language
+MAX_WAITING = 12  # words that wait for the next one
 MAX_VOICES = 8  # in one text
 MAX_WARNINGS = 16  # of one text
 MAX_CONTROLS = 500  # pauses, voices, rates and languages in one text
@@ -412,9 +413,8 @@ class WordFeed:
             return segments
         given = [*self._waiting, *segments]
         count = len(given)
-        while (
-            count > (0 if self._has_given else 1) and given[count - 1].spoken.strip().lower() in waiting_words
-        ):
+        first = max(0 if self._has_given else 1, count - MAX_WAITING)
+        while count > first and given[count - 1].spoken.strip().lower() in waiting_words:
             count -= 1
         self._waiting = given[count:]
         self._has_given = bool(waiting_words) and (self._has_given or count > 0)

@@ -4,7 +4,7 @@ import pytest
 
 from firstword.app.text.normalize import Normalizer
 from firstword.app.text.segment import FamilyRules, Segment, Segmenter, SegmentLimits
-from firstword.app.text.stream import WordFeed
+from firstword.app.text.stream import MAX_WAITING, WordFeed
 from tests.text.examples import codes
 
 
@@ -76,3 +76,9 @@ def test_segments_begin_without_marks(normalizer: Normalizer) -> None:
     (segment,) = segmenter.split("...hello there", "en", True)
     assert segment.spoken == "hello there."
     assert segment.source == "...hello there"
+
+
+def test_only_so_many_words_wait(feed: WordFeed) -> None:
+    given = [segment for letter in "the " * 40 for segment in feed.push(letter)]
+    assert len(given) == 40 - MAX_WAITING
+    assert spoken(given + feed.flush()) == "the " * 39 + "the"
