@@ -27,7 +27,7 @@ _MARKDOWN = re.compile(
 _PARTING = re.compile(r"\\(?=\w)|(?<=\w)\|(?=\w)")
 _LOST = re.compile(r"[\\|]")
 _INNER_UNDERSCORE = re.compile(r"(?<=\w)_+(?=\w)")
-_RULE = re.compile(r"[-=_+~|:]{3,}")
+_RULE = re.compile(r"[-=_+~|:]{3,}|>{3,}")
 _FENCE = re.compile(r"(?:```|~~~)[\w+#.-]*")
 _BULLETS = re.compile(r"[•◦▪‣●○■□▶►∙⁃✓✔☐☑☒]+")
 _HASHTAG = re.compile(r"#(?=[A-Za-z])")
@@ -39,6 +39,7 @@ _HTML = (
     "|section|select|small|span|style|sub|sup|table|tbody|td|textarea|tfoot|th|thead|title|tr|tt|u|ul|var"
 )
 _HTML_TAG = re.compile(rf"</?(?:{_HTML})(?:\s[^<>]*)?/?>", re.IGNORECASE)
+_LINK = re.compile(r"<((?:https?://|mailto:)[^<>\s]+|[\w.+-]+@[\w-]+\.[\w.-]+)>")
 _KEY = re.compile(r"<([A-Z][\w+ -]{0,20})>")
 _EMOTICON = re.compile(r"[:;]['’]?-?[()DPpO/|]{1,3}|XD|xD|\^_+\^")
 _KEYS = re.compile(
@@ -71,6 +72,7 @@ def clean_phrase(phrase: str) -> str:
     if "&" in phrase:
         phrase = _ENTITY.sub(lambda entity: html.unescape(entity[0]), phrase)
     if "<" in phrase:
+        phrase = _LINK.sub(r"\1", phrase)
         phrase = _KEY.sub(r"\1", _HTML_TAG.sub(" ", phrase))
     if _HASHTAG.match(phrase):
         phrase = _CAMEL.sub(" ", phrase)

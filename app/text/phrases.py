@@ -54,7 +54,8 @@ _STREET_KINDS = frozenset({*contexts.STREETS, *contexts.STREET_WORDS})
 MAX_BEFORE = 64  # characters in front of a phrase that decide how it is read
 _CLOSED = re.compile(r"[,;:!?.][\"'”’)\]]*$")
 _STAYS_OPEN = re.compile(
-    r"[\d½⅓⅔¼¾⅛][\s-]?(?:in|oz|lbs?|min|sec|hrs?|yd|tbsp|tsp|pt|qt|gal)\.$"  # an abbreviated unit: "5 oz."
+    r"[\d½⅓⅔¼¾⅛][\s-]?"  # an abbreviated unit: "5 oz."
+    r"(?:in|oz|lbs?|min|sec|hrs?|yd|tbsp|tsp|pt|qt|gal|mos?|wks?|yrs?)\.$"
     rf"|{TEXT_OPENING.pattern}"  # words within a formula: "\text{kinetic"
     rf"|(?:{'|'.join(vocabulary.WEEKDAYS)}),$"  # a weekday before a date: "Mon,"
     rf"|(?:{vocabulary.MONTH})\b.*\d\w*,$"  # a month and day before a year: "June 5,"

@@ -39,6 +39,7 @@ _COUNTED: Final = (  # behind "Chapter" and its kin
     _Row(False, frozenset({"IV", "iv"}), before=frozenset({"book"})),  # an infusion is booked
     _Row(False, frozenset({"I"}), ahead=contexts.SPEAKS),
     _Row(False, _SINGLE - {"I"}, before=frozenset({"Type", "Plan", "Generation"})),
+    _Row(False, frozenset("X"), before=frozenset({"Gen"})),  # those born after 1965
     _Row(True, frozenset("L"), before=frozenset({"Bowl"})),
     _Row(False, frozenset({*"LCDM", "CD", "DC", "MD", "MC", "CC", "CV"})),
     _Row(True),

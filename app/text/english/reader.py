@@ -108,6 +108,8 @@ def say_english(text: str, phrase: Phrase) -> str:
     if "=" in text:
         text = _COMPARISON.sub(lambda sign: _COMPARISONS[sign[0]], text)
         text = _EQUALS_BEHIND_CALL.sub("", text)
+    if text == "$" and (not phrase.previous or "\n" in phrase.source):
+        return ""  # a shell's prompt
     if text in vocabulary.OPERATORS:
         return _operator(text, phrase)
     text = _RAISED_UNIT.sub(lambda raised: "²³"[int(raised[1]) - 2], text)

@@ -17,7 +17,8 @@ _LETTERED = frozenset(
     {"Apt", "Apt.", "apt.", "Rm", "Rm.", "Ste", "Ste.", "Fig.", "fig.", "Bldg", "Bldg.", "p."}
 )
 _CODE = re.compile(r"[A-Z]{1,4}-?\d[A-Z\d-]*")
-_DAY_AND_DASH = re.compile(rf"(?:{'|'.join(vocabulary.WEEKDAYS)}) [-–]\s*$")
+_DAYS = "|".join(vocabulary.WEEKDAYS)
+_DAY_BEFORE = re.compile(rf"\b(?:{_DAYS}) [-–]\s*$|\b(?:{_DAYS}), (?:{_DAYS}),? (?:&|and|or)\s*$")
 _RUN = re.compile(r"\s+|</?[a-z]+>|<\|[^<>\s]{1,20}\|>|[^\W\d_²³]+(?:['’][^\W\d_²³]+)*|.", re.DOTALL)
 
 
@@ -94,7 +95,11 @@ def _in_tables(word: str) -> str | None:
 def is_weekday(word: str, phrase: Phrase) -> bool:
     """Whether "Mon" or "Sat" is a day: beside a month or another day, or before a number."""
     following = phrase.following.strip(vocabulary.EDGES)
-    if vocabulary.MONTH_NAME.fullmatch(following) or _DAY_AND_DASH.search(phrase.before):
+    previous = phrase.previous.strip(vocabulary.EDGES)
+    is_listed = (phrase.text[-1:] == "," and following in vocabulary.WEEKDAYS) or (
+        phrase.previous[-1:] == "," and previous in vocabulary.WEEKDAYS
+    )
+    if is_listed or vocabulary.MONTH_NAME.fullmatch(following) or _DAY_BEFORE.search(phrase.before):
         return True
     return (following[:1].isdigit() or following in ("-", "–")) and word not in vocabulary.WORDS_TOO
 

@@ -128,6 +128,12 @@ DIGITS = compile_rules(
         dates.is_duration,
     ),
     ("serial.mixed", r"(?<![\w.,-])\d+(?!x\d)[a-z]+\d+[a-z][0-9a-z]*(?!\w)", codes.is_mixed),
+    (
+        "duration.ago",
+        r"(?<![\d.,:/$])(?P<number>\d{1,3})(?P<unit>d|w|y|mo)(?!\w)",
+        lambda found, context: context.is_ahead(found.end(), frozenset(["ago"])),
+    ),
+    ("duration.age", r"(?<![\w.,:/$])(?P<number>\d{1,3})yo(?!\w)"),
     ("duration.minutes", r"(?<![\d.,:/$])(?P<minutes>\d+)m\b(?![/²³])", dates.is_minutes),
     (
         "duration.clock",
@@ -269,6 +275,7 @@ DIGITS = compile_rules(
         r"(?<![\w.,$:-])(?P<digits>\d{3,4})(?![\d.,]\d|[\w%°/:'’-])",
         codes.is_flight,
     ),
+    ("cardinal.parts", r"(?<![\w.,$:-])(?P<digits>501)(?=\(c\))"),
     (
         "cardinal.parts",
         r"(?<![\w.,$:-])(?P<digits>[1-5]\d\d)(?![\d.,]\d|[\w%°/:'’-])",

@@ -43,7 +43,7 @@ LETTERS = compile_rules(
     ("serial.groups_behind", r"\b(?P<letters>[A-Z]+)-(?P<year>19\d\d|20\d\d)-(?P<digits>\d+)(?![\d-])"),
     ("roman.number", r"\b(?P<roman>[IVXLCDM]+)(?![\w-])", numerals.is_counted),
     ("roman.number", r"\b(?P<roman>[ivxl]{2,6})(?![\w-])", numerals.is_counted),
-    ("roman.year", r"\b(?P<roman>M{1,2}[CDXLIV]{2,})(?![\w-])", numerals.is_year),
+    ("roman.year", r"\b(?P<roman>M{1,2}[MCDXLIV]{2,})(?![\w-])", numerals.is_year),
     ("roman.range", r"\b(?P<roman>[IVXL]+)[-–](?P<last>[IVXL]+)(?![\w-])", numerals.is_counted),
     ("range.names", rf"\b(?P<first>{WEEKDAY})\s?[-–]\s?(?P<last>{WEEKDAY})(?!\w)"),
     ("range.names", rf"\b(?P<first>{vocabulary.MONTH})\s?[-–]\s?(?P<last>{vocabulary.MONTH})(?!\w)"),

@@ -52,6 +52,7 @@ OTHERS = compile_rules(
     ("formula.sign", r"(?<=[\d)])(?P<sign>/)(?=[\d(])", amounts.is_formula),
     ("formula.sign", r"(?<=[\d)])\s(?P<sign>/)\s(?=[\d(])"),
     ("formula.times", r"(?<=\d)\sx\s(?=\d)", amounts.is_formula),
+    ("formula.times", r"(?<=\d)\sx\s(?=10[\^⁰¹²³⁴-⁹⁻])"),
     ("formula.by", r"(?<=[\w\"'.])\s(?P<sign>x)\s(?=\d)"),
     ("formula.limit", r"(?<![\w)%°])(?<![\w)%°]\s)(?P<sign>[<>])(?=[\d.])"),
     ("formula.compare", r"(?P<sign>[<>≤≥≠≈])\s?(?=[\d.])"),
@@ -63,6 +64,7 @@ OTHERS = compile_rules(
     ("range.to", rf"(?<=\w)\s?[-–]\s?(?={vocabulary.MONTH}\s\d)", dates.is_from_month),
     ("range.to", r"(?<=\d)\s?[~～]\s?(?=\d)"),
     ("range.to", r"(?<=\d[€£$%])\s?[-–—]\s?(?=\d)"),
+    ("cardinal.minus", r"(?:(?<=UTC)|(?<=GMT))−(?=\d)"),
     ("cardinal.minus", r"(?<![\w)])[-−](?=[\d$€£¥₹])"),
     ("cardinal.comma", r"(?<=\d)\s[-–—]+|(?<=[A-Za-z])\s(?:--|—)(?=\s|$)"),
     ("cardinal.hash", r"#\s?(?=\d)|#(?=[A-Z]{1,2}-?\d{3}|[A-Z]{1,4}-\d)"),
@@ -87,6 +89,7 @@ AFTER_DIGIT = compile_rules(
     ("cardinal.per", r"(?<=[a-z])/(?P<per>[A-Za-zµμ]+[²³23]?)(?![\w/])", amounts.is_per),
 )
 CODES = compile_rules(
+    ("cardinal.minus", r"(?:(?<=\bUTC)|(?<=\bGMT))-(?=\d\d?(?![\w-]))"),
     # A letter code and its number: "A4", "COVID-19", "BA2490", "c325b".
     (
         "serial.inner",

@@ -15,6 +15,9 @@ def _month_first(fields: Fields, text: str) -> str:
     return _with_year(f"{_month(fields)} {day}", fields)
 
 
+_PERIODS = {"d": "day", "w": "week", "mo": "month", "y": "year"}
+
+
 def _day_first(fields: Fields, previous: str, is_counted: bool) -> str:
     article = "" if previous.lower() == "the" else "the "
     return _with_year(f"{article}{_days(fields)} of {_month(fields)}", fields)
@@ -136,6 +139,10 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "time.clock": _time,
     "time.military": _military,
     "time.hour": _time,
+    "duration.ago": lambda fields, text: counted(
+        value_of(fields, "number"), _PERIODS[value_of(fields, "unit")]
+    ),
+    "duration.age": lambda fields, text: f"{cardinal(value_of(fields, 'number'))} year old",
     "duration.parts": _duration,
     "duration.minutes": _duration,
     "duration.clock": _elapsed,
