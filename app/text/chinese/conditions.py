@@ -61,7 +61,7 @@ def is_no_name(found: Match, phrase: Phrase) -> bool:
     return not before.endswith(("公元", "公元前", "民国", "视", "卫视", "央", "TV"))
 
 
-def is_year_alone(found: Match, phrase: Phrase) -> bool:
+def is_alone(found: Match, phrase: Phrase) -> bool:
     """All that stands in brackets: "（2019）"."""
     before = f"{phrase.before}{found.string[: found.start()]}"[-1:]
     following = f"{found.string[found.end() :]}{phrase.following}"[:1]

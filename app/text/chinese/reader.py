@@ -19,6 +19,7 @@ _SIGN = re.compile("|".join(re.escape(sign) for sign in contexts.SIGNS))
 _WORD_SIGNS = re.compile(r"(?<=[A-Za-z])(?<![0-9][kKwW])[-_](?=[0-9])")
 _PER = re.compile(rf"(?:(?<=[元块角分币镑刀美港日韩次])|(?<=[元块]/人))/(?=(?:{contexts.PER}))")
 _SLASH = re.compile("(?<=[\u3400-\u9fffA-Za-z])/(?=[\u3400-\u9fffA-Za-z])")
+_QUOTIENT = re.compile(r"(?<![A-Za-z][A-Za-z])(?<=[A-Za-z])/(?=[A-Za-z](?![A-Za-z]))")
 _BLANKS = re.compile(f" (?=[{UNSPACED}])|(?<=[{UNSPACED}]) ")
 _DROPPED = re.compile(r"[#~～$€£¥￥]")
 _ALPHABET = re.compile(r"(?<![A-Za-z])(?P<first>[Aa])-(?P<last>[Zz])(?![A-Za-z])")
@@ -45,11 +46,13 @@ def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
     text = _LEADING_POINT.sub("点", _SHARP.sub(r"\g<letter> sharp", text))
     spoken = spell_addresses(text, CHINESE_MARKS, by_digits)
     if _NUMERIC.search(spoken) or phrase.before.endswith("第"):
-        parts = tag(_WORD_SIGNS.sub(" ", spoken), phrase)
+        parts = tag(spoken if "=" in spoken else _WORD_SIGNS.sub(" ", spoken), phrase)
         spoken = "".join(verbalize(part) if isinstance(part, Tag) else part for part in parts)
         spoken = _PER.sub("每", spoken)
         if any(character.isdigit() for character in spoken):
             spoken = by_digits(wetext(_VALUED_ZEROS.sub("", spoken)).replace("\\", ""))  # it escapes quotes
+    if "=" in text:
+        spoken = _QUOTIENT.sub("除以", spoken)
     spoken = _SIGN.sub(lambda sign: contexts.SIGNS[sign[0]], _SLASH.sub(" ", spoken))
     return _BLANKS.sub("", " ".join(_DROPPED.sub("", spoken).split()))
 

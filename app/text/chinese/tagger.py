@@ -121,6 +121,9 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     ("telephone.known", r"(?<![\w.,])[2-9]\d{6,7}(?![\d.%:/,元])", conditions.behind(contexts.SUBSCRIBED)),
     ("serial.code", rf"(?<![\d.,])(?:{contexts.KNOWN})", None),
+    ("serial.code", r"\d{4}(?![\d.]|\s?元)", conditions.behind("RTX|GTX|RX|锐龙")),
+    ("serial.plate", r"(?<=i[3579])-(?P<digits>\d{4,5})(?=[A-Z]{0,2}(?![A-Za-z\d]))", None),
+    ("serial.code", r"(?<=[A-Za-z])\d{6,}(?![\d.])", None),
     ("serial.code", r"7\d7(?:-\d{1,3})?(?![\d.])", conditions.behind("波音")),
     ("cardinal.number", rf"(?<![\w.,]){_DIALED}(?={contexts.COUNTED})", None),
     (
@@ -171,7 +174,12 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"(?![\d.,%元块人个万亿次只名位])",
         None,
     ),
-    ("serial.long", r"(?<!\d)(?:19|20)\d\d(?!\d)", conditions.is_year_alone),
+    (
+        "date.season",
+        r"(?<!\d)(?P<first>1\d{3}|20\d\d)\s?[-–—]\s?(?P<last>1\d{3}|20\d\d)(?!\d)",
+        conditions.is_alone,
+    ),
+    ("serial.long", r"(?<!\d)(?:19|20)\d\d(?!\d)", conditions.is_alone),
     (
         "date.season",
         r"(?<!\d)(?P<first>19\d\d|20\d\d)[/-](?P<last>\d\d(?:\d\d)?)(?=赛季|学年|财年|年度)",
@@ -207,7 +215,7 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     ("money.western", rf"{_SIGN}\s?{_AMOUNT}\s?(?P<western>bn|[kKmMB])(?![A-Za-z])", None),
     ("money.amount", rf"{_SIGN}\s?{_AMOUNT}\s?{_SCALE}(?P<end>元)?", None),
-    ("serial.tail", r"(?<=\d[米块])\d\d(?![\d.米厘公分毛角块元个人])", None),
+    ("serial.tail", r"(?<=\d[米块秒])\d\d(?![\d.米厘公分毛角块元个人])", None),
     ("money.amount", rf"(?<![\d.]){_AMOUNT}{_SCALE}(?P<sign>[$€£])", None),
     ("serial.version", r"(?<![\d.])\d+(?:\.\d+){2}(?![\d.])", None),
     (
@@ -224,6 +232,7 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("formula.minus", r"(?<=[\d元块个米斤人次天秒])\s?[-–−]\s?(?=\d)", conditions.has_equals),
     ("formula.minus", r"(?<=[a-zA-Z²³)])\s?[-–−]\s?(?=[\da-zA-Z(])", conditions.has_equals),
     ("formula.plus", r"(?<=[a-zA-Z²³)])\s?\+\s?(?=[\da-zA-Z(])", conditions.has_equals),
+    ("cardinal.plus", r"(?<![\d%])\+(?=\d+(?:\.\d+)?%)", conditions.is_no_formula),
     ("formula.plus", r"(?<=\d)\s?\+\s?(?=\d+/\d)", None),
     ("formula.plus", r"(?<=[A-Za-z)）])\+(?=\d)", None),
     ("formula.plus", r"\+(?=\d+[个件台盒包只瓶套张份])", conditions.is_behind_word),
@@ -251,6 +260,7 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("roman.sign", r"(?P<roman>[Ⅰ-ⅿ]+)", None),
     ("roman.number", r"(?P<roman>[IVX]+)(?![A-Za-z])", conditions.is_ordinal),
     ("cardinal.sign", r"[①-⑳❶-❿㈠-㈩]", None),
+    ("range.to", r"(?<=([年月]))\s?[-–—]\s?(?=\d{1,4}\1)", None),
     ("range.to", r"(?<=\d[kKwW])\s?[-–—]\s?(?=\d+(?:\.\d+)?[kKwW])", None),
     (
         "range.to",
@@ -269,6 +279,7 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
 )
 _SIGN_FORMS = (
+    "cardinal.plus",
     "formula.",
     "roman.sign",
     "cardinal.minus",
@@ -279,7 +290,7 @@ _SIGN_FORMS = (
     "serial.plate",
 )
 _LETTER_FORMS = ("money.", "date.era", "roman.number")
-_NO_DIGIT_FORMS = ("formula.", "roman.", "range.to", "cardinal.minus", "serial.model")
+_NO_DIGIT_FORMS = ("formula.", "roman.", "range.to", "cardinal.minus", "cardinal.plus", "serial.model")
 
 
 @lru_cache(maxsize=1)

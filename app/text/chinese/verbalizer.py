@@ -260,6 +260,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "measure.amount": _measure,
     "cardinal.separated": lambda fields, text: text.replace(",", ""),
     "cardinal.ten_thousands": lambda fields, text: f"{fields['number']}万",
+    "cardinal.plus": lambda fields, text: "正",
     "cardinal.minus": lambda fields, text: "负",
     "cardinal.pair": lambda fields, text: "两",
     "ordinal.number": lambda fields, text: cardinal(text),
