@@ -220,7 +220,7 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.version", r"(?<![\d.])\d+(?:\.\d+){2}(?![\d.])", None),
     (
         "cardinal.number",
-        rf"{_MONTH_AND_DAY}(?=(?:\s?[-–—~～至到]\s?\d+(?:\.\d+)?)?(?:{contexts.COUNTED}))",
+        rf"{_MONTH_AND_DAY}(?=(?:\s?[-–—~～至到]\s?\d+(?:\.\d+)?)?(?:{contexts.MEASURED}))",
         None,
     ),
     ("cardinal.number", _MONTH_AND_DAY, conditions.behind(f"{contexts.VERSIONS}|{contexts.AMOUNTS}")),

@@ -91,7 +91,7 @@ SCORED = _words("score scored scores rated rating graded")
 GIVEN = _words("give gives gave got rate rates")  # a score, with "it" or "a" between: "gave it 8/10"
 PARTED = _words("cup cups teaspoon teaspoons tablespoon tablespoons inch inches mile miles")
 """Before one of these stands a fraction, rather than a score."""
-PAGED = _words("page pages step part slide lesson episode question round stage phase task quiz")
+PAGED = _words("page pages step part slide lesson episode question task quiz")
 """Behind one of these "3/10" is so many of so many."""
 SCORES = _words("star stars points")
 PRESSURE = _words("pressure bp")
