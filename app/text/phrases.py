@@ -37,7 +37,8 @@ _UNSPACED_END = re.compile(f"[{UNSPACED}{MARK}]$")
 _UNSPACED_CHARACTER = re.compile(f"[{UNSPACED}{UNSPACED_MARK}]")
 _DIGIT = re.compile("[0-9０-９]")
 _LATIN = "\u2e80"  # the first letter behind European scripts
-_OPENING = re.compile(f"[0-9０-９½⅓⅔¼¾⅕-⅞²³{units.SIGNS}]")
+_OPENING = re.compile(f"[0-9０-９{units.SIGNS}]")
+_PART = re.compile(r"[½⅓⅔¼¾⅛⅜⅝⅞]|[A-Za-z)][²³]")  # a Latin unit or a formula may follow
 _HAN_TAIL = re.compile(f"[{HAN}]*$")
 _HAN = re.compile(f"[{HAN}]")
 _ZONES = frozenset(contexts.ZONES.split("|"))
@@ -180,6 +181,7 @@ def _opens(word: str) -> bool:
     bare = word.strip(vocabulary.EDGES)
     return bool(
         _OPENING.search(word)
+        or _PART.search(word)
         or bare in _OPENERS
         or bare in vocabulary.WEEKDAYS
         or word in _OPERATORS
@@ -207,7 +209,8 @@ def _joins(phrase: str, word: str) -> bool:
         return True
     if "{" in phrase and TEXT_OPENING.search(phrase):
         return True
-    if not _OPENING.search(phrase):
+    has_opening = _OPENING.search(phrase) is not None
+    if not has_opening and not _PART.search(phrase):
         start = phrase.strip()
         bare = start.strip(vocabulary.EDGES)
         opens_number = vocabulary.MONTH_NAME.fullmatch(bare) or bare in _BEFORE_NUMBER
@@ -215,11 +218,12 @@ def _joins(phrase: str, word: str) -> bool:
         return is_zip or (bool(opens_number) and _DIGIT.match(stripped) is not None)
     if _HAN.fullmatch(stripped):
         tail = _HAN_TAIL.search(phrase)
-        return tail is not None and len(tail[0]) < HAN_AFTER_DIGITS
+        return has_opening and tail is not None and len(tail[0]) < HAN_AFTER_DIGITS
     bare = stripped.strip(vocabulary.EDGES)
     stem = bare.rstrip(".")
     return bool(
         _OPENING.search(stripped)
+        or (phrase[-1].isdecimal() and _PART.match(stripped))
         or stripped.startswith(("\\text{", "\\mathrm{"))
         or stem in _AFTER_NUMBER
         or stripped in _OPERATORS
