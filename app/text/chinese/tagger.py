@@ -238,6 +238,7 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("formula.plus", r"\+(?=\d+[个件台盒包只瓶套张份])", conditions.is_behind_word),
     ("formula.times", r"(?<=\d)\s?·\s?(?=\d)", conditions.has_equals),
     ("formula.times", r"(?<=\d)\s?×\s?(?=\d)", None),
+    ("formula.cross", r"(?<!\b0)(?<=\d)[xX](?=\d)", None),
     ("formula.divided", r"(?<=\d)\s?÷\s?(?=\d)", None),
     ("measure.speed", rf"(?<![\w.]){_AMOUNT}\s?(?:km/h|KM/H)(?![A-Za-z])", None),
     (
@@ -289,7 +290,7 @@ _SIGN_FORMS = (
     "serial.model",
     "serial.plate",
 )
-_LETTER_FORMS = ("money.", "date.era", "roman.number")
+_LETTER_FORMS = ("money.", "date.era", "roman.number", "formula.cross")
 _NO_DIGIT_FORMS = ("formula.", "roman.", "range.to", "cardinal.minus", "cardinal.plus", "serial.model")
 
 
@@ -307,7 +308,7 @@ def _rules() -> tuple[tuple[_Rule, ...], tuple[_Rule, ...], tuple[_Rule, ...]]:
     )
 
 
-_FIRST = re.compile(r"[0-9+·A-Z(（$€£¥￥₩₽₹₫฿₿₺₱^⁰¹²³⁴-⁹⁻×÷\-–—−~～\s Ⅰ-ⅿ①-⑳❶-❿㈠-㈩]")
+_FIRST = re.compile(r"[0-9+·A-Zx(（$€£¥￥₩₽₹₫฿₿₺₱^⁰¹²³⁴-⁹⁻×÷\-–—−~～\s Ⅰ-ⅿ①-⑳❶-❿㈠-㈩]")
 
 
 def tag(text: str, phrase: Phrase) -> Iterator[Tag | str]:

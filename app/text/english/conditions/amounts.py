@@ -112,6 +112,11 @@ def is_points(found: Match, context: Context) -> bool:
     return amount >= 20 or context.is_behind(found.start(), contexts.SCORED | contexts.CHANGED, 2)
 
 
+def is_basis(found: Match, context: Context) -> bool:
+    """Hundredths of a percent, rather than bits per second, of which there are more."""
+    return float(found["number"].replace(",", "")) < 1000
+
+
 def is_rare_fraction(found: Match, context: Context) -> bool:
     """One that halves, thirds and their kin do not cover: "22/7", and any before "of"."""
     above, below = int(found["above"]), int(found["below"])

@@ -230,6 +230,7 @@ DIGITS = compile_rules(
         rf"(?<![\d.,:/]){NUMBER}(?:\s?{SCALE})?\s?(?P<sign>{SIGN}|{CODE}){PER_PRICE}",
         amounts.is_money,
     ),
+    ("measure.basis", rf"(?<![\d.,:/]){NUMBER}\s?bps\b", amounts.is_basis),
     ("measure.points", rf"(?<![\d.,:/]){NUMBER}\s?pts\b", amounts.is_points),
     (
         "measure.amount",

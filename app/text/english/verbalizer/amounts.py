@@ -152,6 +152,9 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "fraction.part": lambda fields, text: (
         f"{cardinal(value_of(fields, 'above'))} of {cardinal(value_of(fields, 'below'))}"
     ),
+    "measure.basis": lambda fields, text: (
+        f"{number(value_of(fields, 'number'))} basis point{'' if fields['number'] == '1' else 's'}"
+    ),
     "measure.points": lambda fields, text: f"{number(value_of(fields, 'number'))} points",
     "measure.unit": _unit,
 }
