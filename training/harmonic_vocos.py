@@ -231,6 +231,10 @@ class Losses:
         }
 
     def of_samples(self, model: HarmonicVocos, crops: Crops, dice: trainer.Dice) -> trainer.Losses:
+        return self.between(*self.samples(model, crops, dice), model, crops, dice)
+
+    def samples(self, model: HarmonicVocos, crops: Crops, dice: trainer.Dice) -> tuple[Tensor, Tensor]:
+        """-> (B, N) each: what the vocoder makes of the crops, and what it should."""
         config = self._config
         filters = self._filters(model, crops)
         noise = torch.randn(*filters.shape[:2], 2 * config.num_bins, generator=dice.torch).to(filters)
@@ -240,8 +244,13 @@ class Losses:
         edge, cut = config.n_fft // 2, _WARM_FRAMES * config.hop_samples
         length = crops.samples.shape[1] - 2 * cut
         inner = slice(edge + cut, edge + cut + length)
-        made = sums[:, inner] / envelope[inner]
-        wanted = crops.samples[:, cut:][:, :length]
+        return sums[:, inner] / envelope[inner], crops.samples[:, cut:][:, :length]
+
+    def between(
+        self, made: Tensor, wanted: Tensor, model: HarmonicVocos, crops: Crops, dice: trainer.Dice
+    ) -> trainer.Losses:
+        """made, wanted: as `samples` gives them, for these crops."""
+        length = made.shape[1]
         voiced = crops.is_voiced[:, _WARM_FRAMES:-_WARM_FRAMES].float()[:, None]
         num_mel = length * FRAME_RATE_HZ // SAMPLE_RATE_HZ
         voiced = F.interpolate(voiced, size=num_mel, mode="nearest")[:, 0]

@@ -235,6 +235,11 @@ class MandarinVocoderSettings:
     other_rows: int  # of English, learned as Mandarin is; and as many of which the filters are held
     other_weight: float
     kept_weight: float  # of how far those filters have moved, in parts of their size
+    plain_share: float  # of the training, before discriminators join
+    adversary_channels: int
+    adversary_times: float  # the discriminators' rate, beside the vocoder's
+    fooled_weight: float  # of what the discriminators say of it
+    matched_weight: float  # of how far their layers are from what they are for the teacher
     train: TrainSettings  # its batch: rows of Mandarin
 
 

@@ -75,7 +75,8 @@ def take(settings: Settings, directory: Path, guided: Path | None = None) -> Non
     read_weights(directory / SPEECH_TOKENIZER_FILES["cosyvoice2"], heard.encoder, "encoder")
     networks: dict[str, nn.Module] = {speech_tokenizer.STAGE: heard, harmonic_vocos.STAGE: exported}
     if "zh" in checkpoint.traits.languages:
-        networks[mandarin_vocoder.STAGE] = exported
+        channels = settings.mandarin.vocoder.adversary_channels  # the discriminators are not shipped
+        networks[mandarin_vocoder.STAGE] = mandarin_vocoder.AdversarialPair(exported, channels)
     networks |= _language_models(settings, checkpoint) | _flows(settings, checkpoint)
     if guided is not None:
         networks |= {flow.STAGE: _flows(settings, open_checkpoint(guided))[flow.STAGE]}

@@ -100,7 +100,12 @@ def tiny_settings(folder: Path) -> Settings:
             flow_distil=replace(
                 whole.mandarin.flow_distil, train=short(whole.mandarin.flow_distil.train, 400)
             ),
-            vocoder=replace(whole.mandarin.vocoder, train=short(whole.mandarin.vocoder.train, 2)),
+            vocoder=replace(
+                whole.mandarin.vocoder,
+                plain_share=0.5,
+                adversary_channels=2,
+                train=short(whole.mandarin.vocoder.train, 2),
+            ),
         ),
         speaker_embeddings=replace(
             whole.speaker_embeddings,
