@@ -113,13 +113,18 @@ class AccentedWords:
         return with_sounds(text, self.find(text))
 
     def _read(self, word: str) -> tuple[str, ...] | None:
-        for form in forms_of(word):
-            if (sounds := self._words.get(form)) is not None:
-                return sounds
-        owner = word[: -len(_POSSESSIVE)]
-        if owner and word.lower().endswith(_POSSESSIVE) and (sounds := self._read(owner)) is not None:
-            return with_s(sounds)
-        return None
+        num_endings = 0
+        while (sounds := self._listed(word)) is None:
+            if len(word) <= len(_POSSESSIVE) or not word.lower().endswith(_POSSESSIVE):
+                return None
+            word, num_endings = word[: -len(_POSSESSIVE)], num_endings + 1
+        for _ in range(num_endings):
+            sounds = with_s(sounds)
+        return sounds
+
+    def _listed(self, word: str) -> tuple[str, ...] | None:
+        forms = (self._words.get(form) for form in forms_of(word))
+        return next((sounds for sounds in forms if sounds is not None), None)
 
 
 def _token(accent: str, sound: str) -> str:

@@ -122,11 +122,19 @@ class Pronunciation:
     def _sounds_of(self, word: str) -> tuple[str, ...]:
         """Letters and apostrophes, at least one letter -> sounds."""
         word = word.strip("'") or word
-        for form in forms_of(word):
-            if (sounds := self._dictionary.get(form)) is not None:
-                return sounds
-        if word.lower().endswith("'s"):
-            return with_s(self.sounds_of(word[:-2]))
+        num_endings = 0
+        while (sounds := self._listed(word)) is None and word.lower().endswith("'s"):
+            word, num_endings = word[:-2].strip("'"), num_endings + 1
+        sounds = self._guessed(word) if sounds is None else sounds
+        for _ in range(num_endings):
+            sounds = with_s(sounds)
+        return sounds
+
+    def _listed(self, word: str) -> tuple[str, ...] | None:
+        forms = (self._dictionary.get(form) for form in forms_of(word))
+        return next((sounds for sounds in forms if sounds is not None), None)
+
+    def _guessed(self, word: str) -> tuple[str, ...]:
         plain = word.replace("'", "")
         if plain.isupper() and len(plain) <= _LONGEST_INITIALS:
             return tuple(sound for letter in plain for sound in self._dictionary.get(letter) or ())

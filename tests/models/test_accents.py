@@ -91,6 +91,11 @@ def test_words_that_differ_are_found_and_others_are_left() -> None:
     }
 
 
+def test_a_word_may_have_any_number_of_endings() -> None:
+    word = "tomato" + "'s" * 3000
+    assert read(word)[word].count("[Z]") == 3000
+
+
 def test_words_that_are_read_in_two_ways_still_are() -> None:
     assert read("to record it")["record"] == "[R][AH0][K][AO1][R][D]"
     assert "record" not in read("a record")

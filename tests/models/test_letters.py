@@ -42,3 +42,9 @@ def test_only_tokens_of_the_language_model_stay(pronunciation: Pronunciation) ->
     assert pronunciation.write("<Enter>") == pronunciation.write("Enter")
     assert pronunciation.write("<strong>") == "<strong>"
     assert pronunciation.write("[AH0]") == "[AH0]"
+
+
+def test_a_word_may_have_any_number_of_endings(pronunciation: Pronunciation) -> None:
+    written = pronunciation.write("cat" + "'s" * 3000)
+    assert written.startswith(pronunciation.write("cat's") + "[IH0][Z]")
+    assert written.count("[Z]") == 2999
