@@ -346,6 +346,11 @@ class ModelConfig:
             )
         return self.vocoder
 
+    @property
+    def frame_rate_hz(self) -> float:
+        """Of the mel: 50, and 86.1 for CosyVoice 1."""
+        return self.mel.sample_rate_hz / self.mel.hop_samples
+
     def with_solver_steps(self, num_steps: int) -> "ModelConfig":
         """The same, but for the steps in which the flow is solved."""
         return replace(self, flow=replace(self.flow, cfm=replace(self.flow.cfm, num_steps=num_steps)))

@@ -56,12 +56,10 @@ from firstword.app.speakers.tables import SpeakerRow, SpeakerTables, StoredSpeak
 from firstword.app.speakers.transcript_check import transcript_fit
 from firstword.models.checkpoint.open import Checkpoint, fingerprint
 from firstword.models.config import (
-    FRAME_RATE_HZ,
     FRAMES_PER_TOKEN,
     NUM_MELS,
     SPEAKER_EMBEDDING_SIZE,
     SPEAKER_TABLE_FILE,
-    TOKEN_RATE_HZ,
 )
 from firstword.models.frontend.features import FrontendError, Recording, RecordingError
 from firstword.models.frontend.mel_match import MAX_MAP_ELEMENT, NO_CHANGE
@@ -78,7 +76,8 @@ from firstword.models.token2wav import Token2Wav
 from firstword.models.tokenizer import TextTokenizer
 
 MAX_RECORDING_BYTES = 10 << 20  # within a bundle
-MAX_PROMPT_TOKENS = (MAX_RECORDING_S + 1) * TOKEN_RATE_HZ  # a second of slack for rounding and margins
+MAX_PROMPT_S = MAX_RECORDING_S + 1  # a second of slack for rounding and margins
+SLACK_FRAMES = 6  # of a mel that is not cut to its tokens: both are rounded
 MAX_MAGNITUDE = MAX_MAP_ELEMENT  # log-mels of samples within ±1 are within ±12, embeddings' elements about 1
 FEATURE_DTYPES = {"prompt_tokens": np.int64, "prompt_mel": np.float32, "embedding": np.float32}
 MATCH_SHAPES = {"mel_map": MEL_MAP_SHAPE, "equalizer": EQUALIZER_SHAPE}
@@ -183,7 +182,14 @@ class SpeakerNetworks:
         self._match = match if checkpoint.traits.matches_recordings else None
         self._family = checkpoint.config.family
         self._vocab_size = checkpoint.config.flow.vocab_size
+        self._max_prompt_tokens = MAX_PROMPT_S * checkpoint.config.token_rate_hz
+        self._frames_per_token = checkpoint.config.frame_rate_hz / checkpoint.config.token_rate_hz
         self._computing = threading.Lock()  # flow, vocoder and language model
+
+    @property
+    def is_aligned(self) -> bool:
+        """Whether prompts are cut to a whole number of mel frames a token; those of CosyVoice 1 are not."""
+        return self._frames_per_token == FRAMES_PER_TOKEN
 
     @property
     def has_sft(self) -> bool:
@@ -273,14 +279,15 @@ class SpeakerNetworks:
             if tensors[name].dtype != dtype:
                 raise ValueError(f"{name} is {tensors[name].dtype}; expected {np.dtype(dtype)}")
         tokens, mel, embedding = (torch.from_numpy(tensors[name]) for name in FEATURE_DTYPES)
-        if tokens.ndim != 1 or not 1 <= len(tokens) <= MAX_PROMPT_TOKENS:
-            raise ValueError(f"prompt_tokens {tuple(tokens.shape)}; expected (1..{MAX_PROMPT_TOKENS},)")
+        if tokens.ndim != 1 or not 1 <= len(tokens) <= self._max_prompt_tokens:
+            expected = f"(1..{self._max_prompt_tokens},)"
+            raise ValueError(f"prompt_tokens {tuple(tokens.shape)}; expected {expected}")
         outside = tokens[(tokens < 0) | (tokens >= self._vocab_size)]
         if len(outside):
             raise ValueError(f"speech token {int(outside[0])}; expected 0..{self._vocab_size - 1}")
         match = {name: torch.from_numpy(tensors[name]) for name in shapes}
         for name, tensor, shape in (
-            ("prompt_mel", mel, (FRAMES_PER_TOKEN * len(tokens), NUM_MELS)),
+            ("prompt_mel", mel, (self._num_frames(tokens, mel), NUM_MELS)),
             ("embedding", embedding, (SPEAKER_EMBEDDING_SIZE,)),
             *((name, match[name], shape) for name, shape in shapes.items()),
         ):
@@ -292,6 +299,12 @@ class SpeakerNetworks:
         if self._match is None:
             return features
         return replace(features, mel_map=match.get("mel_map"), equalizer=match.get("equalizer"))
+
+    def _num_frames(self, tokens: torch.Tensor, mel: torch.Tensor) -> int:
+        """How many mel frames belong to a prompt's tokens: near enough, where neither is cut to the other."""
+        expected = round(self._frames_per_token * len(tokens))
+        found = mel.shape[0] if mel.ndim else 0
+        return found if not self.is_aligned and abs(found - expected) <= SLACK_FRAMES else expected
 
     def bundle_of(self, speaker: PreparedSpeaker, name: str) -> bytes:
         """Return a prepared speaker as a bundle; as its recording it has what its prompt sounds like.
@@ -381,7 +394,7 @@ def builtin_speakers(checkpoint: Checkpoint, tokenizer: TextTokenizer) -> Mappin
         transcript = checkpoint.traits.transcripts.get(name) or tokenizer.decode(
             features.prompt_text_ids or ()
         )
-        duration_s = len(features.prompt_mel) / FRAME_RATE_HZ
+        duration_s = len(features.prompt_mel) / checkpoint.config.frame_rate_hz
         quality = estimate_quality(features.prompt_mel.numpy())  # no warnings: nobody can record it again
         given = described.get(name)
         description = None if given is None else Description(**asdict(given))
@@ -476,7 +489,9 @@ class Enrolment:
             raise InvalidRequest(
                 f"the built-in speaker {name!r} has no prompt, so there is nothing to export", param="name"
             )
-        tokens, mel = align_prompt(builtin.features.prompt_tokens, builtin.features.prompt_mel)
+        tokens, mel = builtin.features.prompt_tokens, builtin.features.prompt_mel
+        if self._networks.is_aligned:
+            tokens, mel = align_prompt(tokens, mel)
         # Elsewhere it shall sound as it does here.
         features = replace(builtin.features, prompt_tokens=tokens, prompt_mel=mel, mel_map=NO_CHANGE)
         return write_bundle(

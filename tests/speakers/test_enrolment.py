@@ -22,7 +22,7 @@ from firstword.app.errors import (
     SynthesisFailed,
 )
 from firstword.app.speakers.bundle import pack, unpack
-from firstword.app.speakers.enrolment import MAX_PROMPT_TOKENS, FirstHopPromptStates, SpeakerNetworks
+from firstword.app.speakers.enrolment import MAX_PROMPT_S, FirstHopPromptStates, SpeakerNetworks
 from firstword.app.speakers.quality import MIN_TRANSCRIPT_FIT, estimate_quality
 from firstword.app.speakers.registry import SpeakerRegistry
 from firstword.app.speakers.store import SpeakerStore
@@ -375,7 +375,7 @@ def with_value(place: int, value: float) -> Callable[[Any], Any]:
         (changed("prompt_mel", lambda m: m.astype(np.float64)), "float64; expected float32"),
         (changed("prompt_tokens", lambda t: t[:0]), r"\(0,\); expected \(1\.\."),
         (changed("prompt_tokens", lambda t: t[None]), r"prompt_tokens \(1, "),
-        (changed("prompt_tokens", lambda t: np.resize(t, MAX_PROMPT_TOKENS + 1)), "expected"),
+        (changed("prompt_tokens", lambda t: np.resize(t, 25 * MAX_PROMPT_S + 1)), "expected"),
         (changed("prompt_tokens", lambda t: t[1:]), "prompt_mel"),
         (changed("prompt_mel", lambda m: m[:, :79].copy()), "79"),
         (changed("embedding", lambda e: e[:191]), "191"),
