@@ -236,7 +236,7 @@ class SpeakerNetworks:
 
     def read_source_tokens(self, samples: NDArray[np.float32], sample_rate_hz: int) -> list[int]:
         """The speech tokens of a recording to convert, pauses included. Raises as `read_features` does."""
-        with _frontend_errors(samples, sample_rate_hz):
+        with _frontend_errors(samples, sample_rate_hz, keeps_silence=True):
             tokens: list[int] = self.reader.read_source_tokens(samples, sample_rate_hz).tolist()
             return tokens
 
@@ -364,16 +364,23 @@ class SpeakerNetworks:
 
 
 @contextmanager
-def _frontend_errors(samples: NDArray[np.float32], sample_rate_hz: int) -> Iterator[None]:
-    """Translate what the front end raises while it reads these samples."""
+def _frontend_errors(
+    samples: NDArray[np.float32], sample_rate_hz: int, keeps_silence: bool = False
+) -> Iterator[None]:
+    """Translate what the front end raises while it reads these samples.
+
+    keeps_silence: the silence at both ends counts as well.
+    """
     try:
         yield
     except RecordingError as error:
         try:
-            duration_s = Recording.from_channels(samples, sample_rate_hz).trimmed().duration_s
+            whole = Recording.from_channels(samples, sample_rate_hz)
+            trimmed = whole.trimmed()
         except RecordingError:
             raise BadAudio(str(error)) from error
-        # Its silence could be cut off: it was refused for the length of what is left.
+        # Its silence could be cut off: it was refused for its length.
+        duration_s = (whole if keeps_silence else trimmed).duration_s
         refusal = AudioTooLong if duration_s > MAX_RECORDING_S else AudioTooShort
         raise refusal(str(error)) from error
     except FrontendError as error:

@@ -327,6 +327,12 @@ def test_a_recording_that_is_no_prompt_is_refused_by_its_kind(
     assert type(caught.value) is error
 
 
+def test_a_source_is_too_long_with_the_silence_at_its_ends(networks: SpeakerNetworks) -> None:
+    samples = np.pad(voice(29.0), RATE_HZ)
+    with pytest.raises(AudioTooLong, match=r"31\.00 s; expected 1 to 30 s"):
+        networks.read_source_tokens(samples, RATE_HZ)
+
+
 def test_a_network_that_fails_is_our_fault_and_shows_no_path(
     networks: SpeakerNetworks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
