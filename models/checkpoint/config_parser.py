@@ -67,6 +67,11 @@ def parse(file: HyperYaml, family: Family, qwen2: Qwen2Config | None) -> ModelCo
         mel=parse_mel(mel),
     )
     _check_rates(top, config)
+    if config.lm.speech_token_size != config.flow.vocab_size:
+        raise top.error(
+            f"llm has {config.lm.speech_token_size} speech tokens, flow {config.flow.vocab_size}; "
+            "expected as many"
+        )
     return config
 
 
@@ -99,6 +104,13 @@ def parse_mel(fields: Fields) -> MelConfig:
         fmax_hz=fields.optional_number("fmax"),
     )
     fields.done()
+    if max(config.hop_samples, config.win_samples) > config.n_fft:
+        raise fields.error(
+            f"hop_size {config.hop_samples} and win_size {config.win_samples} go with an n_fft of that or "
+            f"more; it is {config.n_fft}"
+        )
+    if not 0 <= config.fmin_hz < config.highest_hz:
+        raise fields.error(f"fmin {config.fmin_hz:g} is not below fmax {config.highest_hz:g}")
     return config
 
 

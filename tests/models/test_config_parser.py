@@ -42,6 +42,14 @@ ESTIMATOR_CHUNK = f"{CHUNK} * <token_mel_ratio>"
         ("cosyvoice2", "upsample_rates: [8, 5, 3]", "upsample_rates: [8, 3, 3]", "hift makes 288 samples"),
         ("cosyvoice1", "hop_size: 256", "hop_size: 128", "hift makes 256 samples .* is 128"),
         ("cosyvoice2", "sample_rate: 24000", "sample_rate: 22050", "expected 50 frames in a second of 22050"),
+        ("cosyvoice2", "win_size: 1920", "win_size: 2048", "win_size 2048 .* n_fft of that .* is 1920"),
+        ("cosyvoice2", "fmin: 0", "fmin: 8000", "fmin 8000 is not below fmax 8000"),
+        (
+            "cosyvoice3",
+            "    vocab_size: 6561",
+            "    vocab_size: 6560",
+            "llm has 6561 speech tokens, flow 6560",
+        ),
     ],
 )
 def test_sizes_of_another_recipe_are_refused(
