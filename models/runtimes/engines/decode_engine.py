@@ -46,6 +46,7 @@ class DecodeEngine(Protocol):
 
 FIRST_DELAY_S = 1.0
 MAX_DELAY_S = 60.0
+MAX_DOUBLINGS = 10  # enough for that; of a thousand no float holds the result
 STABLE_AFTER_S = 300.0  # a death after that is taken for a new trouble: the delay starts anew
 _log = logging.getLogger(__name__)
 
@@ -106,7 +107,8 @@ class EngineSupervisor:
             except Exception:  # it is dead: nothing of it may keep the next one from starting
                 _log.exception("what was left of the language model's engine could not be closed")
             while self._engine is None:
-                await self._sleep(min(MAX_DELAY_S, FIRST_DELAY_S * 2 ** (num_deaths - 1)))
+                num_doublings = min(num_deaths - 1, MAX_DOUBLINGS)
+                await self._sleep(min(MAX_DELAY_S, FIRST_DELAY_S * 2**num_doublings))
                 try:
                     self._engine = engine = await self._open_engine()
                 except Exception as error:  # whatever it was may pass; until then /readyz tells it

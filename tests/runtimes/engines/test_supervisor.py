@@ -10,7 +10,12 @@ import pytest
 from prometheus_client import Counter
 
 from firstword.models.lm.tokens import EngineRestarting
-from firstword.models.runtimes.engines.decode_engine import FIRST_DELAY_S, STABLE_AFTER_S, EngineSupervisor
+from firstword.models.runtimes.engines.decode_engine import (
+    FIRST_DELAY_S,
+    MAX_DELAY_S,
+    STABLE_AFTER_S,
+    EngineSupervisor,
+)
 from tests.support.clock import Clock
 from tests.support.decode_engine import ToyDecodeEngine, until
 from tests.support.small_lm import small_lm
@@ -101,6 +106,16 @@ async def test_a_start_that_fails_is_tried_again_and_told(caplog: pytest.LogCapt
             await reopened(starts, supervisor)
     assert "started again" in reasons[0]
     assert reasons[1:] == ["the language model's engine died, and did not start again: no memory left"] * 2
+
+
+async def test_starts_that_fail_for_a_day_are_tried_on(caplog: pytest.LogCaptureFixture) -> None:
+    starts = Starts()
+    with caplog.at_level(logging.CRITICAL, "firstword.models.runtimes.engines.decode_engine"):
+        async with kept(starts, Clock()) as supervisor:
+            starts.failures = 24 * 60
+            starts.engines[-1].die()
+            await reopened(starts, supervisor)
+    assert starts.delays_s[-1] == MAX_DELAY_S
 
 
 async def test_a_dead_engine_that_cannot_be_closed_is_followed_by_another(
