@@ -13,7 +13,7 @@ from firstword.app.options import EngineOptions, NetworkOptions
 from firstword.models.runtimes.measurement import MeasurementFile, measurement_key
 
 FIRST_STREAMS = 4  # of a measurement; twice as many while the machine could run them twice over
-MAX_STREAMS = 256
+MAX_STREAMS = 256  # of a measurement, and to which live streams may raise what it found
 KEPT = 3  # measurements
 USED_SHARE = 0.8  # of the capacity; the rest keeps chunks that come at the same time from being late
 NUM_FACTORS = 8  # streams, from whose median the live capacity is taken
@@ -90,7 +90,8 @@ class LiveFactors:
         self._found.clear()
         most = max(1, max_streams // 4)
         stepped = min(max(wanted, max_streams - most), max_streams + most)
-        return min(max(stepped, 1, -(-self.measured // 2)), MAX_GAIN * self.measured, MAX_STREAMS)
+        highest = min(MAX_GAIN * self.measured, max(MAX_STREAMS, self.measured))
+        return min(max(stepped, 1, -(-self.measured // 2)), highest)
 
 
 def open_admission(

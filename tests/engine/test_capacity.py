@@ -192,6 +192,8 @@ async def test_who_comes_while_it_is_measured_ends_the_measurement(
         pytest.param(9, [Made(5, 15, 9)] * 32, [7, 6, 5, 5], id="at least half"),
         pytest.param(1, [Made(5, 50, 1)] * 8, [1], id="at least one"),
         pytest.param(8, [Made(5, 4, 8)] * 8, [8], id="as measured"),
+        pytest.param(400, [Made(5, 4, 400)] * 8, [400], id="as measured, more than ran at once"),
+        pytest.param(250, [Made(5, 0.5, 250)] * 16, [MAX_STREAMS] * 2, id="not above a measurement"),
         pytest.param(8, [Made(5, 9, 2)] * 8, [8], id="few at once say nothing"),
         pytest.param(8, [Made(0.5, 3, 8)] * 8, [8], id="short ones say nothing"),
         pytest.param(8, [Made(5, 99, 8), *[Made(5, 4, 8)] * 7], [8], id="an odd one"),
