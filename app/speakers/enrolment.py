@@ -425,6 +425,8 @@ def read_recording(recording: str | Path | bytes | tuple[Samples, int]) -> tuple
         samples, sample_rate_hz = recording
         if samples.ndim != 1:
             raise ValueError(f"samples of shape {samples.shape}; expected mono, (n,)")
+        if samples.dtype.kind != "f":
+            raise ValueError(f"samples of {samples.dtype}; expected floats within ±1")
         return samples.astype(np.float32, copy=False), sample_rate_hz
     content = recording if isinstance(recording, bytes) else Path(recording).read_bytes()
     return decode_upload(content)

@@ -22,7 +22,12 @@ from firstword.app.errors import (
     SynthesisFailed,
 )
 from firstword.app.speakers.bundle import pack, unpack
-from firstword.app.speakers.enrolment import MAX_PROMPT_S, FirstHopPromptStates, SpeakerNetworks
+from firstword.app.speakers.enrolment import (
+    MAX_PROMPT_S,
+    FirstHopPromptStates,
+    SpeakerNetworks,
+    read_recording,
+)
 from firstword.app.speakers.quality import MIN_TRANSCRIPT_FIT, estimate_quality
 from firstword.app.speakers.registry import SpeakerRegistry
 from firstword.app.speakers.store import SpeakerStore
@@ -325,6 +330,11 @@ def test_a_recording_that_is_no_prompt_is_refused_by_its_kind(
         networks.read_speaker(samples.astype(np.float32), rate_hz)
 
     assert type(caught.value) is error
+
+
+def test_samples_that_are_integers_are_not_taken_for_floats() -> None:
+    with pytest.raises(ValueError, match="samples of int16; expected floats"):
+        read_recording((np.zeros(RATE_HZ, np.int16), RATE_HZ))  # type: ignore[arg-type]
 
 
 def test_a_source_is_too_long_with_the_silence_at_its_ends(networks: SpeakerNetworks) -> None:
