@@ -34,8 +34,9 @@ Dictionary = dict[str, tuple[str, ...]]
 _OF_DICTIONARIES = f"{ascii_letters}'\t\n".encode() + bytes(
     range(FIRST_CODE, FIRST_CODE + len(SOUNDS))
 )  # what may stand in their files
-_UNIT = re.compile(r"\[[^\]\s]*\]|<[^>\s]*>|'*[^\W\d_](?:[^\W\d_]|')*")
-_MARK = re.compile(r"\[[^\]\s]*\]|<[^>\s]*>")
+# Nothing is begun anew within what has failed: a long run of any character takes a time in proportion.
+_UNIT = re.compile(r"\[[^\[\]\s]*+\]|<[^<>\s]*+>|(?<!')'*+[^\W\d_](?:[^\W\d_]|')*")
+_MARK = re.compile(r"\[[^\[\]\s]*+\]|<[^<>\s]*+>")
 _LONGEST_INITIALS = 5
 _MAX_LETTERS = 60  # that the network reads at once
 _VOICELESS = frozenset(("[P]", "[T]", "[K]", "[F]", "[TH]"))

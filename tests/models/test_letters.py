@@ -48,3 +48,9 @@ def test_a_word_may_have_any_number_of_endings(pronunciation: Pronunciation) -> 
     written = pronunciation.write("cat" + "'s" * 3000)
     assert written.startswith(pronunciation.write("cat's") + "[IH0][Z]")
     assert written.count("[Z]") == 2999
+
+
+@pytest.mark.parametrize("sign", ["'", "[", "<", "['", "[<'"])
+def test_many_signs_take_no_time_by_their_square(pronunciation: Pronunciation, sign: str) -> None:
+    text = sign * 300_000
+    assert pronunciation.write(f"{text} cat") == f"{text} {pronunciation.write('cat')}"
