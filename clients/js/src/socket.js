@@ -40,11 +40,11 @@ export class Socket {
    * @param {Speech} speech
    */
   async openContext(speech) {
-    this.#connection ??= this.#connect();
+    const connection = (this.#connection ??= this.#connect());
     try {
-      await this.#connection;
+      await connection;
     } catch (error) {
-      this.#connection = null;
+      if (this.#connection === connection) this.#connection = null;
       throw error;
     }
     for (const [name, { endedAt }] of this.#speeches) if (performance.now() > endedAt + KEPT_MS) this.#speeches.delete(name);

@@ -31,6 +31,7 @@ export class Speech {
   /** @type {Record<string, any>[]} */
   #said; // to be said again, should the connection break before it sounds
   #text = "";
+  #half = ""; // of a character, whose other half comes with the next piece
   #reader;
   #hasAudio = false;
   #numRestarts = 0;
@@ -67,12 +68,15 @@ export class Speech {
     if (typeof text !== "string") throw new TypeError(`a piece of text has to be a string, not ${typeof text}`);
     if (this.#hasAllText) throw new Error("the text has ended; begin another speech");
     this.#text += text;
-    this.#say({ type: "text", text });
+    const whole = this.#half + text;
+    this.#half = /[\ud800-\udbff]$/.exec(whole)?.[0] ?? "";
+    const piece = whole.slice(0, whole.length - this.#half.length).replace(/\p{Surrogate}/gu, "\ufffd");
+    if (piece) this.#say({ type: "text", text: piece });
   }
 
   /** Speak what has come. */
   flush() {
-    this.#say({ type: "flush" });
+    if (!this.#hasAllText) this.#say({ type: "flush" });
   }
 
   /** No more text comes. */
@@ -83,13 +87,18 @@ export class Speech {
   }
 
   /**
-   * Write pieces as they come, then end.
+   * Write pieces as they come, until the speech has ended; then end.
    * @param {Text} text
    */
   async writeAll(text) {
     try {
       if (typeof text === "string") this.write(text);
-      else for await (const piece of text) if (piece !== null && piece !== undefined) this.write(piece);
+      else {
+        for await (const piece of text) {
+          if (this.hasEnded) break;
+          if (piece !== null && piece !== undefined) this.write(piece);
+        }
+      }
       this.end();
     } catch (error) {
       this.#end(error instanceof Error ? error : new Error(String(error)));
@@ -123,21 +132,16 @@ export class Speech {
 
   /** @returns {AsyncGenerator<Audio, void, void>} */
   async *[Symbol.asyncIterator]() {
-    let isLeft = true;
     try {
       for (;;) {
         const next = this.#queue.shift();
-        if (next instanceof Error) {
-          isLeft = false;
-          throw next;
-        }
+        if (next instanceof Error) throw next;
         if (next) yield next;
         else if (this.hasEnded) break;
         else await new Promise((resolve) => (this.#wake = () => resolve(undefined)));
       }
-      isLeft = false;
     } finally {
-      if (isLeft && !this.hasEnded) this.interrupt();
+      if (!this.hasEnded) this.interrupt();
     }
   }
 
@@ -171,8 +175,10 @@ export class Speech {
         break;
       case "error": {
         const error = new FirstwordError(message.error.message, message.error.code, message.error.param);
-        if (message.fatal) this.#end(error);
-        else this.#push(error);
+        if (message.fatal) {
+          this.#answer(NOTHING);
+          this.#end(error);
+        } else this.#push(error);
       }
     }
   }
@@ -183,20 +189,17 @@ export class Speech {
    * @param {string} reason of the close
    */
   lose(refusal, reason) {
+    this.#context = null; // the next connection does not know it
     this.#answer(NOTHING);
     if (this.hasEnded) return;
     if (refusal) this.#end(refusal);
     else if (this.#hasAudio || this.#numRestarts === MAX_RESTARTS) {
       const when = this.#hasAudio ? "while the speech was coming" : `${MAX_RESTARTS + 1} times before the speech began`;
       this.#end(new ConnectionLost(`the connection broke ${when}${reason ? `: ${reason}` : ""}`));
-    } else {
-      this.#context = null;
-      setTimeout(() => this.hasEnded || this.#begin(), RESTART_MS * ++this.#numRestarts);
-    }
+    } else setTimeout(() => this.hasEnded || this.#begin(), RESTART_MS * ++this.#numRestarts);
   }
 
   async #begin() {
-    this.#context = null;
     try {
       const context = await this.#socket.openContext(this);
       if (this.hasEnded) return;
@@ -207,8 +210,12 @@ export class Speech {
     }
   }
 
-  /** @param {Record<string, any>} message */
+  /**
+   * Text behind the end of a speech would begin another one at the server.
+   * @param {Record<string, any>} message
+   */
   #say(message) {
+    if (this.hasEnded) return;
     this.#said.push(message);
     this.#send(message);
   }

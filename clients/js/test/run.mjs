@@ -22,6 +22,49 @@ async function* written(...pieces) {
   yield* pieces;
 }
 
+/** A client, and the connections that it asked for: the story is their server. */
+function wired() {
+  const wires = [];
+  class Wire {
+    OPEN = 1;
+    readyState = 0;
+    sent = [];
+    constructor() {
+      wires.push(this);
+    }
+    async accept() {
+      this.readyState = this.OPEN;
+      this.onopen();
+      await settled();
+    }
+    send(text) {
+      this.sent.push(JSON.parse(text));
+    }
+    give(message) {
+      this.onmessage({ data: JSON.stringify({ context: this.sent.at(0).context, ...message }) });
+    }
+    giveAudio() {
+      this.give({ type: "audio", bytes: 4, start_ms: 0, duration_ms: 0 });
+      this.onmessage({ data: new ArrayBuffer(4) });
+    }
+    close() {
+      this.readyState = 3;
+      this.onclose({ reason: "" });
+    }
+  }
+  return { wires, wiredClient: new Client("http://127.0.0.1:1", { WebSocket: Wire }) };
+}
+
+const settled = () => new Promise((resolve) => setTimeout(resolve, 0));
+const typesOf = (wire) => wire.sent.map(({ type }) => type);
+const NOTHING = { spokenText: "", remainingText: "", audioMsSent: 0 };
+
+async function within(ms, promise) {
+  let timer;
+  const late = new Promise((_, reject) => (timer = setTimeout(() => reject(new Error(`not within ${ms} ms`)), ms)));
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
+}
+
 const STORIES = {
   async speaks() {
     for (const text of [HELLO, ["Hello, ", null, "you."], written("Hello, ", undefined, "you.")]) {
@@ -34,6 +77,11 @@ const STORIES = {
     assert.deepEqual(await heard(spoken.audio), { numSamples: HELLO.length * SAMPLES_PER_CHARACTER, words: ["Hello,", "you."] });
     assert.equal((await client.render(HELLO)).size, 44 + 2 * HELLO.length * SAMPLES_PER_CHARACTER);
     assert.deepEqual((await client.speakers()).map(({ name }) => name).sort(), ["anna", "hum"]);
+    const late = client.open();
+    late.write(HELLO);
+    late.end();
+    late.flush(); // has no effect
+    assert.equal((await heard(late)).numSamples, HELLO.length * SAMPLES_PER_CHARACTER);
     const emoji = client.speak("\u{1f600} you.", { timestamps: "word" });
     let last;
     for await (const { words } of emoji) last = words.at(-1) ?? last;
@@ -89,6 +137,84 @@ const STORIES = {
     assert.equal((await heard(speech)).numSamples, HELLO.length * SAMPLES_PER_CHARACTER);
     assert.equal(numOpened, 2);
     broken.close();
+  },
+
+  async "stops writing where it is interrupted"() {
+    const { wires, wiredClient } = wired();
+    let next = () => {};
+    let isClosed = false;
+    async function* endless() {
+      try {
+        for (;;) yield await new Promise((resolve) => (next = () => resolve("word ")));
+      } finally {
+        isClosed = true;
+      }
+    }
+    const speech = wiredClient.speak(endless());
+    await wires[0].accept();
+    next();
+    await settled();
+    const interrupted = speech.interrupt(0);
+    wires[0].give({ type: "cancelled", spoken_text: "", remaining_text: "word ", audio_ms_sent: 0 });
+    assert.equal((await interrupted).remainingText, "word ");
+    next();
+    await settled();
+    speech.flush();
+    assert.deepEqual(typesOf(wires[0]), ["start", "text", "cancel"]); // more would begin a context with the default speaker
+    assert.ok(isClosed);
+  },
+
+  async "leaves the next connection alone"() {
+    const { wires, wiredClient } = wired();
+    const [broken, spoken] = [wiredClient.open(), wiredClient.speak(HELLO)];
+    await wires[0].accept();
+    wires[0].giveAudio();
+    wires[0].give({ type: "done", context: "speech-2", stats: {} });
+    wires[0].close();
+    await assert.rejects(heard(broken), { code: "connection_lost" });
+    wiredClient.open();
+    await wires[1].accept();
+    broken.write("more");
+    broken.end();
+    assert.deepEqual(await within(1000, spoken.interrupt(0)), NOTHING);
+    assert.deepEqual(typesOf(wires[1]), ["start"]);
+  },
+
+  async "is interrupted while it fails"() {
+    const { wires, wiredClient } = wired();
+    const speech = wiredClient.speak(HELLO);
+    await wires[0].accept();
+    const interrupted = speech.interrupt(0);
+    wires[0].give({ type: "error", fatal: true, error: { message: "the engine is gone", code: "internal" } });
+    assert.deepEqual(await within(1000, interrupted), NOTHING);
+  },
+
+  async "joins halves of a character"() {
+    const speech = client.speak(["Hi \ud83d", "\ude00 you.", "\ud83d"]);
+    assert.equal((await heard(speech)).numSamples, "Hi * you.".length * SAMPLES_PER_CHARACTER);
+    const alone = client.speak("Hi \ud83d you.");
+    assert.equal((await heard(alone)).numSamples, "Hi * you.".length * SAMPLES_PER_CHARACTER);
+  },
+
+  async "keeps one connection where another failed"() {
+    const { wires, wiredClient } = wired();
+    const failed = wiredClient.speak(HELLO);
+    wires[0].close(); // why, is asked over HTTP
+    wiredClient.speak(HELLO);
+    await wires[1].accept();
+    await assert.rejects(heard(failed), { code: "unreachable" });
+    wiredClient.speak(HELLO);
+    await settled();
+    assert.equal(wires.length, 2);
+  },
+
+  async "stops a speech that it gives up"() {
+    const { wires, wiredClient } = wired();
+    const speech = wiredClient.open();
+    await wires[0].accept();
+    wires[0].give({ type: "error", fatal: false, error: { message: "no", code: "invalid_request" } });
+    await assert.rejects(heard(speech), { code: "invalid_request" });
+    assert.deepEqual(typesOf(wires[0]), ["start", "cancel"]);
   },
 
   async "reads pcm"() {

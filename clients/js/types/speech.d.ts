@@ -32,7 +32,7 @@ export declare class Speech {
     /** No more text comes. */
     end(): void;
     /**
-     * Write pieces as they come, then end.
+     * Write pieces as they come, until the speech has ended; then end.
      * @param {Text} text
      */
     writeAll(text: Text): Promise<void>;
