@@ -1,6 +1,6 @@
 // The client of one server: speech over one WebSocket, everything else over HTTP.
 
-import { FirstwordError } from "./errors.js";
+import { ConnectionLost, FirstwordError } from "./errors.js";
 import { fromBase64, PcmReader, wordsOf } from "./pcm.js";
 import { Socket } from "./socket.js";
 import { Speech } from "./speech.js";
@@ -26,7 +26,7 @@ export class Client {
    */
   constructor(url = globalThis.location?.origin ?? "http://127.0.0.1:8000", settings = {}) {
     const { apiKey = "" } = settings;
-    this.#url = url;
+    this.#url = url.replace(/\/+$/, "");
     this.#key = typeof apiKey === "string" ? () => apiKey : apiKey;
     this.#fetch = settings.fetch ?? ((path, options) => globalThis.fetch(path, options));
     const webSocket = settings.WebSocket ?? globalThis.WebSocket;
@@ -73,7 +73,7 @@ export class Client {
    * @param {Record<string, unknown>} [options]
    */
   async render(text, options = {}) {
-    return (await this.#post({ text, ...options, stream: false })).blob();
+    return (await this.#post({ text, ...options, stream: false })).blob().catch(lost);
   }
 
   /**
@@ -118,7 +118,7 @@ export class Client {
     if (this.#key()) headers.set("Authorization", `Bearer ${this.#key()}`);
     let response;
     try {
-      response = await this.#fetch(new URL(path, this.#url), { ...options, headers });
+      response = await this.#fetch(new URL(this.#url + path), { ...options, headers });
     } catch (error) {
       if (!(error instanceof TypeError)) throw error; // aborted, or of another `fetch`
       throw new FirstwordError("the server does not answer; is it running, and is this computer online?", "unreachable");
@@ -138,7 +138,7 @@ export class Client {
   }
 
   #socketAddress() {
-    const address = new URL("/tts/stream", this.#url.replace(/^http/, "ws"));
+    const address = new URL(`${this.#url.replace(/^http/, "ws")}/tts/stream`);
     if (this.#key()) address.searchParams.set("api_key", this.#key()); // a browser sends no headers
     return address;
   }
@@ -165,7 +165,7 @@ async function* audioOf(text, body) {
   let line = ""; // as far as it came
   try {
     for (;;) {
-      const { done, value } = await reader.read();
+      const { done, value } = await reader.read().catch(lost);
       if (done) return;
       const parts = (line + value).split("\n");
       line = parts.pop() ?? "";
@@ -180,4 +180,13 @@ async function* audioOf(text, body) {
   } finally {
     await reader.cancel().catch(() => {});
   }
+}
+
+/**
+ * @param {unknown} error of reading an answer
+ * @returns {never}
+ */
+function lost(error) {
+  if (!(error instanceof TypeError)) throw error; // aborted
+  throw new ConnectionLost("the connection broke while the speech was coming");
 }

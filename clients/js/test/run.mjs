@@ -1,6 +1,7 @@
 // What the client does against a server whose address is the first argument; one line of JSON a story.
 
 import assert from "node:assert/strict";
+import { createServer } from "node:http";
 import { Client, encodeWav, FirstwordError, PcmReader } from "../src/index.js";
 
 const [url, story] = process.argv.slice(2);
@@ -215,6 +216,33 @@ const STORIES = {
     wires[0].give({ type: "error", fatal: false, error: { message: "no", code: "invalid_request" } });
     await assert.rejects(heard(speech), { code: "invalid_request" });
     assert.deepEqual(typesOf(wires[0]), ["start", "cancel"]);
+  },
+
+  async "loses a connection over http"() {
+    const server = createServer((_, response) => {
+      response.write('{"audio": "AAAA"}\n', () => setTimeout(() => response.destroy(), 50));
+    });
+    await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const broken = new Client(`http://127.0.0.1:${server.address().port}`);
+    await assert.rejects(heard((await broken.stream(HELLO)).audio), { code: "connection_lost" });
+    await assert.rejects(broken.render(HELLO), { code: "connection_lost" });
+    server.close();
+  },
+
+  async "goes through the path of a proxy"() {
+    const asked = [];
+    const settings = {
+      fetch: async (address) => asked.push(String(address)) && Response.json({ speakers: [] }),
+      WebSocket: class {
+        constructor(address) {
+          asked.push(String(address));
+        }
+      },
+    };
+    const proxied = new Client("https://example.org/voice/", settings);
+    await proxied.speakers();
+    proxied.open();
+    assert.deepEqual(asked, ["https://example.org/voice/speakers", "wss://example.org/voice/tts/stream"]);
   },
 
   async "reads pcm"() {
