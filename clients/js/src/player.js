@@ -18,7 +18,7 @@ export class Player {
   #isStopped = false;
 
   /**
-   * @param {number} [sampleRate] of the audio, in Hz
+   * @param {number} [sampleRate] of the audio, in Hz; `play` takes that of its speech
    * @param {() => void} [onChange] called when it starts, pauses, ends or gets audio
    */
   constructor(sampleRate = 24_000, onChange = () => {}) {
@@ -31,18 +31,24 @@ export class Player {
     this._context.resume();
   }
 
-  /** At the rate of the audio: resampling piece by piece would click at their borders. */
+  /** At the rate of the audio, where it is known by then: resampling piece by piece may click at their borders. */
   get _context() {
     return (this.#opened ??= new AudioContext({ sampleRate: this.sampleRate, latencyHint: "interactive" }));
   }
 
   /**
    * Play a speech while it comes; return once all of it has come, which is before it is played.
-   * @param {AsyncIterable<import("./pcm.js").Audio>} speech
+   * @param {AsyncIterable<import("./pcm.js").Audio> & {sampleRate?: number | null}} speech
    */
   async play(speech) {
-    for await (const { samples } of speech) this.push(samples);
-    this.complete();
+    try {
+      for await (const { samples } of speech) {
+        if (!this.numSamples) this.sampleRate = speech.sampleRate ?? this.sampleRate;
+        this.push(samples);
+      }
+    } finally {
+      this.complete();
+    }
   }
 
   /** How much the listener has heard, in milliseconds: for `speech.interrupt(player.playedMs)`. */
@@ -61,13 +67,16 @@ export class Player {
   /** What is heard now, in seconds, with the latency of the output taken off. */
   get position() {
     if (!this.#scheduled.length) return this.#position;
-    const latency = this._context.outputLatency || this._context.baseLatency || 0;
-    const now = Math.max(0, this._context.currentTime - latency);
+    const now = Math.max(0, this._context.currentTime - this.#latency);
     let heard = this.#scheduled[0]?.offset ?? 0;
     for (const { at, offset, duration } of this.#scheduled) {
       if (now >= at) heard = offset + Math.min(duration, now - at);
     }
     return heard;
+  }
+
+  get #latency() {
+    return this._context.outputLatency || this._context.baseLatency || 0;
   }
 
   /** @param {Float32Array<ArrayBuffer>} samples */
@@ -149,13 +158,14 @@ export class Player {
     this.#nextAt = at + buffer.duration;
     const entry = { source, at, offset, duration: buffer.duration };
     this.#scheduled.push(entry);
-    source.onended = () => {
+    const drop = () => {
       const index = this.#scheduled.indexOf(entry);
       if (index < 0) return;
       this.#scheduled.splice(index, 1);
       this.#position = offset + buffer.duration;
       if (!this.#scheduled.length) this.#onChange();
     };
+    source.onended = () => setTimeout(drop, 1000 * this.#latency); // until then it is still heard
   }
 
   /**

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
-import { Client, encodeWav, FirstwordError, PcmReader } from "../src/index.js";
+import { Client, encodeWav, FirstwordError, PcmReader, Player } from "../src/index.js";
 
 const [url, story] = process.argv.slice(2);
 const client = new Client(url);
@@ -54,6 +54,32 @@ function wired() {
     }
   }
   return { wires, wiredClient: new Client("http://127.0.0.1:1", { WebSocket: Wire }) };
+}
+
+/** Audio without a sound card: the story tells the time, and says when a source has ended. */
+function fakeAudio() {
+  const context = {
+    currentTime: 0,
+    outputLatency: 0.2,
+    state: "running",
+    createBuffer: (_, length, rate) => ({ duration: length / rate, copyToChannel() {} }),
+    resume() {},
+  };
+  const sources = [];
+  globalThis.AudioContext = class {
+    constructor() {
+      return context;
+    }
+  };
+  globalThis.AudioBufferSourceNode = class {
+    constructor() {
+      sources.push(this);
+    }
+    connect() {}
+    start() {}
+    stop() {}
+  };
+  return { context, sources };
 }
 
 const settled = () => new Promise((resolve) => setTimeout(resolve, 0));
@@ -243,6 +269,33 @@ const STORIES = {
     await proxied.speakers();
     proxied.open();
     assert.deepEqual(asked, ["https://example.org/voice/speakers", "wss://example.org/voice/tts/stream"]);
+  },
+
+  async "counts what was heard behind a slow output"() {
+    const { context, sources } = fakeAudio();
+    let hasEnded = () => {};
+    const end = new Promise((resolve) => (hasEnded = resolve));
+    const player = new Player(24_000, () => player.isPlaying || hasEnded());
+    for (let i = 0; i < 3; i++) player.push(new Float32Array(2400));
+    const heardAt = (time) => {
+      context.currentTime = time;
+      sources.shift().onended(); // it has left the context, and is not heard yet
+      return Math.round(player.playedMs);
+    };
+    assert.deepEqual([0.1, 0.2, 0.3].map(heardAt), [0, 0, 100]);
+    await end;
+    assert.equal(Math.round(player.playedMs), 300);
+  },
+
+  async "plays at the rate of the speech"() {
+    fakeAudio();
+    const audio = Object.assign(written({ samples: new Float32Array(1600) }), { sampleRate: 16_000 });
+    const player = new Player();
+    await player.play(audio);
+    assert.equal(player.duration, 0.1);
+    const broken = new Player();
+    await assert.rejects(broken.play((async function* () { throw new Error("lost"); })()), /lost/);
+    assert.ok(broken.isComplete);
   },
 
   async "reads pcm"() {

@@ -9,19 +9,21 @@ export declare class Player {
     /** @type {number | null} */
     firstSoundAt: number | null;
     /**
-     * @param {number} [sampleRate] of the audio, in Hz
+     * @param {number} [sampleRate] of the audio, in Hz; `play` takes that of its speech
      * @param {() => void} [onChange] called when it starts, pauses, ends or gets audio
      */
     constructor(sampleRate?: number, onChange?: () => void);
     /** In the handler of a click: browsers allow sound only there. */
     open(): void;
-    /** At the rate of the audio: resampling piece by piece would click at their borders. */
+    /** At the rate of the audio, where it is known by then: resampling piece by piece may click at their borders. */
     get _context(): AudioContext;
     /**
      * Play a speech while it comes; return once all of it has come, which is before it is played.
-     * @param {AsyncIterable<import("./pcm.js").Audio>} speech
+     * @param {AsyncIterable<import("./pcm.js").Audio> & {sampleRate?: number | null}} speech
      */
-    play(speech: AsyncIterable<import("./pcm.js").Audio>): Promise<void>;
+    play(speech: AsyncIterable<import("./pcm.js").Audio> & {
+        sampleRate?: number | null;
+    }): Promise<void>;
     /** How much the listener has heard, in milliseconds: for `speech.interrupt(player.playedMs)`. */
     get playedMs(): number;
     get duration(): number;
