@@ -19,7 +19,7 @@ from firstword.app.provenance import Provenance
 from tests.support.browser import Watch, open_console, until, until_says
 from tests.support.fake_engine import INFO, FakeEngine
 from tests.support.fake_speakers import FakeSpeakers
-from tests.support.serving import make_services, make_surfaces, serving
+from tests.support.serving import PATIENCE_S, make_services, make_surfaces, serving
 from tests.support.sounds import tone
 
 if TYPE_CHECKING:
@@ -185,6 +185,23 @@ async def test_what_goes_wrong_is_said_in_words(page: "Page") -> None:
         assert "broke off" in await page.inner_text("#trouble")
     await page.click("#speak-go")
     await until_says(page, "#trouble", "does not answer")
+
+
+async def test_two_clicks_in_one_tick_speak_one_text_that_can_be_stopped(page: "Page") -> None:
+    engine = FakeEngine()
+    async with serving(make_services(engine)) as url:
+        await open_console(page, url)
+        await page.click("#speak-go")
+        await until_says(page, "#speak-status", "Spoken")
+        engine.pause, engine.pauses_after_chunks = asyncio.Event(), 1
+        go = "document.getElementById('speak-form').requestSubmit()"
+        await page.evaluate(f"() => {{ {go}; {go}; }}")
+        await until_says(page, "#speak-status", "Playing")
+        await page.click("#speak-stop")
+        await until_says(page, "#speak-status", "Stopped")
+        async with asyncio.timeout(PATIENCE_S):
+            for stream in engine.streams:
+                await stream.closed.wait()
 
 
 async def test_an_error_stands_at_its_field_and_a_warning_looks_like_one(page: "Page") -> None:

@@ -166,7 +166,7 @@ function showRequest() {
 async function speak() {
   stop();
   showTrouble(null);
-  await player?.close();
+  player?.close();
   const capabilities = getCapabilities();
   // A seed even where none is asked for: a file in another format then holds the same speech.
   spoken = { ...bodyOf(), seed: bodyOf().seed ?? newSeed() };
@@ -189,8 +189,9 @@ async function speak() {
     await receive(audio, mine, startedAt);
     $("speak-status").textContent = `Spoken by ${spoken.speaker} with seed ${spoken.seed}.`;
   } catch (error) {
-    if (error.name === "AbortError") $("speak-status").textContent = "Stopped.";
-    else {
+    if (error.name === "AbortError") {
+      if (player === mine) $("speak-status").textContent = "Stopped.";
+    } else {
       $("speak-status").textContent = "Nothing more came.";
       // Any other error came while the body was read.
       const isAnswer = error instanceof FirstwordError && (error.status || error.code === "unreachable");
