@@ -44,6 +44,15 @@ AudioBuffer.prototype.copyToChannel = function (samples, channel) {
   return copy.call(this, samples, channel);
 };
 """
+KEEP_MICROPHONES = """
+window.microphones = [];
+const open = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
+navigator.mediaDevices.getUserMedia = async (options) => {
+  const stream = await open(options);
+  microphones.push(...stream.getTracks());
+  return stream;
+};
+"""
 FIRST_PAINT = """() => performance.getEntriesByName("first-contentful-paint")[0].startTime"""
 
 
@@ -327,6 +336,33 @@ async def test_a_speaker_is_changed_renamed_moved_and_deleted(page: "Page", tmp_
 
 
 HEARD = ("a", "b", "x")
+
+
+async def test_two_clicks_in_one_tick_open_one_microphone_that_is_closed_again(page: "Page") -> None:
+    await page.add_init_script(KEEP_MICROPHONES)
+    async with serving(make_services()) as url:
+        await open_console(page, url, "speakers")
+        await page.evaluate("() => [1, 2].forEach(() => document.getElementById('enrol-record').click())")
+        await until_says(page, "#enrol-record", "Stop")
+        await until(page, "parseFloat(document.getElementById('enrol-time').textContent) > 0")
+        await page.click("#enrol-record")
+        await until_says(page, "#enrol-record", "Record again")
+        assert await page.evaluate("microphones.map((track) => track.readyState)") == ["ended"]
+        await page.evaluate(
+            "() => { AudioWorklet.prototype.addModule = () => Promise.reject(Error('gone')); }"
+        )
+        await page.click("#enrol-record")
+        await page.wait_for_selector("#trouble:not([hidden])")
+        assert await page.evaluate("microphones.map((track) => track.readyState)") == ["ended"] * 2
+
+
+async def test_a_length_is_said_in_minutes_and_seconds(page: "Page") -> None:
+    async with serving(make_services()) as url:
+        await open_console(page, url)
+        said = await page.evaluate(
+            "async () => [59.96, 119.7, 61].map((await import('/assets/console/dom.js')).formatS)"
+        )
+        assert said == ["1 min 0 s", "2 min 0 s", "1 min 1 s"]
 
 
 async def test_by_keyboard_alone_a_mark_is_listened_for(page: "Page") -> None:

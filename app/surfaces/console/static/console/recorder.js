@@ -26,7 +26,12 @@ export class Recorder {
       );
     }
     this._context = new AudioContext();
-    await this._context.audioWorklet.addModule("/assets/console/recorder-worklet.js");
+    try {
+      await this._context.audioWorklet.addModule("/assets/console/recorder-worklet.js");
+    } catch {
+      await this.stop();
+      throw new Error("The server does not answer, so that nothing can be recorded. Try again, or choose a file.");
+    }
     this.sampleRate = this._context.sampleRate;
     this._node = new AudioWorkletNode(this._context, "recorder", { numberOfOutputs: 0 });
     this._node.port.onmessage = ({ data }) => {

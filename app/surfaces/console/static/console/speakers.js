@@ -16,6 +16,7 @@ const SENTENCES = [
 const MAX_RECORDING_S = 30;
 
 let recorder = null;
+let isSwitching = false; // the recorder
 let recording = null; // {blob, name, samples, sampleRate, found}
 let sentenceIndex = 0;
 
@@ -28,7 +29,7 @@ export function start() {
     sentenceIndex = (sentenceIndex + 1) % SENTENCES.length;
     $("enrol-sentence").textContent = SENTENCES[sentenceIndex];
   };
-  $("enrol-record").onclick = () => attempt("", recorder ? stopRecording : startRecording, $("enrol-drop"));
+  $("enrol-record").onclick = () => attempt("", switchRecording, $("enrol-drop"));
   $("enrol-file").onchange = ({ target }) => {
     if (target.files[0]) attempt("", () => takeFile(target.files[0]), $("enrol-drop"));
     target.value = "";
@@ -161,6 +162,16 @@ async function importBundle(bundle, name) {
   return getJson("/speakers/import", { method: "POST", body: form });
 }
 
+async function switchRecording() {
+  if (isSwitching) return;
+  isSwitching = true;
+  try {
+    await (recorder ? stopRecording() : startRecording());
+  } finally {
+    isSwitching = false;
+  }
+}
+
 async function startRecording() {
   await silence();
   const mine = new Recorder((db, seconds) => {
@@ -170,7 +181,7 @@ async function startRecording() {
     meter.dataset.level = db > -6 ? "loud" : "";
     meter.firstElementChild.style.width = `${100 * (1 + shown / 60)}%`;
     $("enrol-time").textContent = `${seconds.toFixed(1)} s`;
-    if (seconds >= MAX_RECORDING_S && recorder === mine) attempt("", stopRecording, $("enrol-drop"));
+    if (seconds >= MAX_RECORDING_S && recorder === mine) attempt("", switchRecording, $("enrol-drop"));
   });
   await mine.start();
   recorder = mine;
