@@ -224,6 +224,30 @@ async def test_another_task_interrupts_whoever_listens() -> None:
     assert said.spoken_text + said.remaining_text == HELLO
 
 
+async def test_nothing_is_written_behind_an_interruption() -> None:
+    engine, goes_on = FakeEngine(), asyncio.Event()
+
+    async def written_slowly() -> AsyncIterator[str]:
+        yield HELLO
+        await goes_on.wait()
+        yield "What nobody hears."
+
+    async with (
+        serving(make_services(engine)) as url,
+        AsyncClient(url) as client,
+        asyncio.timeout(PATIENCE_S),
+        client.speak(written_slowly()) as spoken,
+    ):
+        async for piece in spoken:
+            spoken.note_played(len(piece.pcm))
+            break
+        await spoken.interrupt()
+        goes_on.set()
+        await heard_of(client.speak(HELLO))  # behind all that was written before it
+        assert spoken.text == HELLO
+    assert len(engine.streams) == 2
+
+
 async def test_a_speech_is_interrupted_behind_a_lost_connection() -> None:
     async with (
         serving(make_services()) as url,

@@ -99,6 +99,7 @@ class AsyncSpeech:
             cancel["played_ms"] = played_ms
         # Whoever iterates, in this task or another, gets the answer too, and ends.
         self._cancelled = asyncio.get_running_loop().create_future()
+        self._stop_writing()
         try:
             await self._socket.send(cancel)
             message = await asyncio.wait_for(self._cancelled, ANSWER_TIMEOUT_S)
@@ -169,6 +170,8 @@ class AsyncSpeech:
             self._has_ended = True
         elif kind == "error":
             self._has_ended = message["fatal"]
+            if self._has_ended:
+                self._stop_writing()
             raise FirstwordError.of(message["error"])
         return message
 
@@ -197,6 +200,11 @@ class AsyncSpeech:
                 await self._offer({"type": "end"})
         except Exception as error:
             self.receive(error)
+
+    def _stop_writing(self) -> None:
+        """What else is written would begin another speech, which nobody hears."""
+        if self._writing is not None and self._writing is not asyncio.current_task():
+            self._writing.cancel()
 
     async def _offer(self, message: Mapping[str, Any]) -> None:
         """Send it; of a lost connection whoever iterates hears from the socket."""
