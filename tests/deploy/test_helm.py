@@ -97,6 +97,39 @@ def test_several_replicas_do_not_fight_for_one_volume(values: dict[str, Any]) ->
 
 
 @needs_helm
+def test_a_model_on_a_volume_is_not_asked_for_by_two_pods_at_once() -> None:
+    for values in (OWN_VOLUMES, {"store": {"existingSecret": "store"}}):
+        resources = rendered({**CASES["model"], **values})
+        assert ("PersistentVolumeClaim", "demo-models") in resources
+        assert resources["Deployment", "demo"]["spec"]["strategy"] == {"type": "Recreate"}
+
+
+@needs_helm
+def test_settings_are_written_as_they_were_given() -> None:
+    given = {
+        "FIRSTWORD_MAX_BODY_BYTES": 10485760,
+        "FIRSTWORD_CUDA_GRAPHS": True,
+        "FIRSTWORD_QUEUE_TIMEOUT_S": 0.5,
+    }
+    deployment = rendered({"settings": {**given, "FIRSTWORD_HOST": "0.0.0.0"}})["Deployment", "demo"]
+    (server,) = deployment["spec"]["template"]["spec"]["containers"]
+    environment = {one["name"]: one.get("value") for one in server["env"]}
+    assert [environment[name] for name in given] == ["10485760", "true", "0.5"]
+    assert environment["FIRSTWORD_HOST"] == "0.0.0.0"
+
+
+@needs_helm
+def test_another_secret_starts_the_pods_again() -> None:
+    def pod(**values: Any) -> dict[str, Any]:
+        found: dict[str, Any] = rendered({"replicas": 1, **values})["Deployment", "demo"]["spec"]["template"]
+        return found
+
+    for name, key in (("store", "url"), ("apiKeys", "value")):
+        first, second = (pod(**{name: {key: f"postgresql://{host}/firstword"}}) for host in "ab")
+        assert first != second
+
+
+@needs_helm
 @pytest.mark.parametrize(
     "values",
     [{"replica": 2}, {"settings": {"PATH": "x"}}, {"service": {"port": 0}}, {"model": {"source": "s3"}}],
