@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from firstword.finetune.errors import FinetuneError
+
 POOL_ROWS = 4096  # sorted by length together; rows of the same shards, so that few are read at a time
 
 
@@ -32,7 +34,9 @@ class BatchPlan:
         settings: BatchSettings,
         world: int,
     ) -> None:
-        """world: processes; each gets at least a row of every batch."""
+        """world: processes; each gets at least a row of every batch. Raises FinetuneError for fewer rows."""
+        if len(rows) < world:
+            raise FinetuneError(f"{len(rows)} utterances cannot be shared by {world} processes; start fewer")
         self._rows = list(rows)
         self._lengths, self._shards = lengths, shards
         self._settings, self._world = settings, world

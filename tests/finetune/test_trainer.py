@@ -176,3 +176,8 @@ def test_processes_share_the_rows_of_one_batch(make: Callable[[Path], Task]) -> 
         (whole,) = alone.batches(step, 0)
         parts = [shared.batches(step, rank)[0] for rank in range(2)]
         assert sorted(parts[0] + parts[1]) == sorted(whole)
+
+
+def test_fewer_rows_than_processes_are_refused() -> None:
+    with pytest.raises(FinetuneError, match="1 utterances cannot be shared by 2 processes"):
+        plan_of(lm_task(prepared("cosyvoice2", 1)), 300, world=2)
