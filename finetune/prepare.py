@@ -5,6 +5,8 @@ import json
 import multiprocessing
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -239,8 +241,18 @@ def _prepared(todo: Sequence[Shard], settings: PrepareSettings) -> Iterator[int]
     elif todo:
         # Spawned: a fork of a process with torch's threads may hang.
         context = multiprocessing.get_context("spawn")
-        with context.Pool(min(settings.workers, len(todo)), _load_worker, (settings,)) as pool:
-            yield from pool.imap_unordered(_prepare_shard, todo)
+        # A Pool would wait for ever for a process that was killed, and for one that cannot load.
+        with ProcessPoolExecutor(min(settings.workers, len(todo)), context) as pool:
+            coming = [pool.submit(_prepare_shard, settings, shard) for shard in todo]
+            try:
+                yield from (one.result() for one in as_completed(coming))
+            except BrokenProcessPool:
+                raise FinetuneError(
+                    "a process was killed, as where memory ran out; take fewer --workers, and run the same "
+                    "command again to go on"
+                ) from None
+            finally:
+                pool.shutdown(cancel_futures=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -285,12 +297,9 @@ class _Worker:
 _worker: _Worker | None = None  # of a process of the pool
 
 
-def _load_worker(settings: PrepareSettings) -> None:
+def _prepare_shard(settings: PrepareSettings, shard: Shard) -> int:
     global _worker
-    torch.set_num_threads(1)
-    _worker = _Worker.load(settings)
-
-
-def _prepare_shard(shard: Shard) -> int:
-    assert _worker is not None, "the process was not set up"
+    if _worker is None:
+        torch.set_num_threads(1)
+        _worker = _Worker.load(settings)
     return _worker.prepare_shard(shard)
