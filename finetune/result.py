@@ -52,16 +52,19 @@ def write_result(
     speakers: go into its table, behind those that are there. Raises FinetuneError where the disk is full.
     """
     replaced = LM_FILES if part == "llm" else FLOW_FILES
-    left_out = {*replaced, *((ESTIMATOR_FILE,) if part == "flow" else ()), SPEAKER_TABLE_FILE, TRAITS_FILE}
+    outdated = {*replaced, *((ESTIMATOR_FILE,) if part == "flow" else ())}
+    copied = {*CHECKPOINT_FILES, ESTIMATOR_FILE} - outdated - {SPEAKER_TABLE_FILE, TRAITS_FILE}
     out.mkdir(parents=True, exist_ok=True)
     try:
-        for name in {*CHECKPOINT_FILES, ESTIMATOR_FILE} - left_out:
+        for name in copied if out.resolve() != checkpoint.directory.resolve() else ():
             if (checkpoint.directory / name).is_file():
                 _place(checkpoint.directory / name, out / name)
         tensors = published_tensors(network, table_of(checkpoint, part), stored_dtype(checkpoint, part))
         partial = out / f"{part}.partial"
         save_file(tensors, partial)
         partial.replace(out / f"{part}.safetensors")
+        for name in outdated - {f"{part}.safetensors"}:
+            (out / name).unlink(missing_ok=True)
         _write_speakers(checkpoint, out, speakers or {})
     except (OSError, SafetensorError) as error:
         (out / f"{part}.partial").unlink(missing_ok=True)
