@@ -19,7 +19,15 @@ from firstword.finetune.errors import FinetuneError
 from firstword.finetune.language_model import BISTREAM_RATE, layout_of
 from firstword.finetune.losses import DPO_BETA, LossConfig, preference_loss, sequence_scores, teacher_forced
 from firstword.finetune.result import STATE_FOLDER
-from firstword.finetune.sft import FineTuning, check_out, finish, train_settings, world_size
+from firstword.finetune.sft import (
+    FineTuning,
+    check_out,
+    finish,
+    told_of_run,
+    train_settings,
+    world_size,
+)
+from firstword.finetune.sources import read_lines
 from firstword.finetune.task import Task, TaskLoss
 from firstword.finetune.text import TextReader
 from firstword.finetune.trainer import StepReport, Trainer
@@ -61,7 +69,7 @@ def read_pairs(path: Path, text: TextReader, reader: PromptReader) -> tuple[list
     Raises FinetuneError for a line that is none, and where no pair is left.
     """
     pairs, left_out = [], []
-    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         if not line.strip():
             continue
         try:
@@ -157,7 +165,8 @@ def prefer(asked: FineTuning, beta: float = DPO_BETA, seed: int = 0) -> Iterator
     lengths = [pair.length for pair in pairs]
     plan = BatchPlan(range(num_held, len(pairs)), lengths, [0] * len(pairs), settings, world_size())
     steps = plan.steps_in(asked.recipe.epochs) if asked.steps is None else asked.steps
-    trainer = Trainer(task, out / STATE_FOLDER, train_settings(asked, steps, seed))
+    told = {**told_of_run(asked, task.layouts), "beta": beta}
+    trainer = Trainer(task, out / STATE_FOLDER, train_settings(asked, steps, seed), told)
     yield from trainer.fit(trainer.planned(plan), [[row] for row in range(num_held)])
     if trainer.is_main:
         finish(asked, trainer, {})

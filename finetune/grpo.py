@@ -9,7 +9,7 @@ network before (the estimator k3 of the divergence, http://joschu.net/blog/kl-ap
 
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +22,8 @@ from firstword.finetune.errors import FinetuneError
 from firstword.finetune.losses import teacher_forced
 from firstword.finetune.result import STATE_FOLDER
 from firstword.finetune.reward.rewarder import RewardItem, Score, Scorer
-from firstword.finetune.sft import FineTuning, check_out, finish, train_settings
+from firstword.finetune.sft import FineTuning, check_out, finish, told_of_run, train_settings
+from firstword.finetune.sources import read_lines
 from firstword.finetune.task import Task, TaskLoss
 from firstword.finetune.text import TextReader
 from firstword.finetune.trainer import StepReport, Trainer
@@ -216,7 +217,7 @@ def advantages_of(rewards: Sequence[float], group: int) -> Tensor:
 
 def read_texts(path: Path) -> list[str]:
     """A text a line. Raises FinetuneError for an empty file."""
-    texts = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+    texts = [line.strip() for line in read_lines(path) if line.strip()]
     if not texts:
         raise FinetuneError(f"{path}: no text; expected one a line")
     return texts
@@ -236,7 +237,8 @@ def reinforce(
     task = GrpoTask(network, settings, speaking.lm_speaker)
     if asked.lora.rank:
         lora.inject(task.network, asked.lora)
-    trainer = Trainer(task, out / STATE_FOLDER, train_settings(asked, asked.steps, seed))
+    told = {**told_of_run(asked, texts), **asdict(settings)}
+    trainer = Trainer(task, out / STATE_FOLDER, train_settings(asked, asked.steps, seed), told)
 
     def batches_at(step: int) -> list[Rollouts]:
         rng = np.random.default_rng((seed, step, trainer.rank))

@@ -2,7 +2,8 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
@@ -89,7 +90,10 @@ def fine_tune(asked: FineTuning, seed: int = 0) -> Iterator[StepReport]:
     settings = BatchSettings(size, recipe.accumulate, seed)
     plan = BatchPlan(learned, lengths, shards, settings, world_size())
     steps = plan.steps_in(recipe.epochs) if asked.steps is None else asked.steps
-    trainer = Trainer(task, out / STATE_FOLDER, train_settings(asked, steps, seed))
+    examples = [(dataset.ids[row], lengths[row]) for row in learned]
+    trainer = Trainer(
+        task, out / STATE_FOLDER, train_settings(asked, steps, seed), told_of_run(asked, examples)
+    )
     held_batches = in_batches([row for row in rows if row in set(held)], lengths, size * trainer.world)
     yield from trainer.fit(trainer.planned(plan), held_batches)
     if trainer.is_main:
@@ -128,6 +132,18 @@ def train_settings(asked: FineTuning, steps: int, seed: int) -> TrainSettings:
         average=asked.average,
         seed=seed,
     )
+
+
+def told_of_run(asked: FineTuning, examples: object) -> dict[str, Any]:
+    """What a run that goes on must have in common with its beginning, beside its TrainSettings."""
+    return {
+        "part": asked.part,
+        "lora": asdict(asked.lora),
+        "distil": None if asked.distil is None else asdict(asked.distil),
+        "batch_size": asked.recipe.batch_frames,
+        "accumulate": asked.recipe.accumulate,
+        "data": sha256(repr(examples).encode()).hexdigest(),
+    }
 
 
 def finish(asked: FineTuning, trainer: Trainer, speakers: Mapping[str, Any]) -> None:

@@ -50,8 +50,18 @@ def find_sources(data: Path, speaker: str | None = None) -> list[Source]:
     return found
 
 
+def read_lines(path: Path) -> list[str]:
+    """Of a file in UTF-8; U+2028 and the like, which a text may have, end none. Raises FinetuneError."""
+    try:
+        return path.read_text(encoding="utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        raise FinetuneError(f"{path} is not in UTF-8, from byte {error.start} on; convert it") from None
+    except OSError as error:
+        raise FinetuneError(f"{path} cannot be read: {error.strerror}") from None
+
+
 def _json_lines(path: Path, default: str) -> Iterator[Source]:
-    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         if not line.strip():
             continue
         try:
@@ -71,15 +81,15 @@ def _json_lines(path: Path, default: str) -> Iterator[Source]:
 def _ljspeech(folder: Path, default: str) -> Iterator[Source]:
     """`id|text|normalized text`, or with two columns; a third or later one that is no text is a mistake."""
     path = folder / "metadata.csv"
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        for number, row in enumerate(csv.reader(file, delimiter="|", quoting=csv.QUOTE_NONE), start=1):
-            if not row:
-                continue
-            if len(row) not in (2, 3):
-                raise FinetuneError(
-                    f"{path}:{number}: {len(row)} columns; expected id|text or id|text|normalized"
-                )
-            yield Source(row[0], folder / "wavs" / f"{row[0]}.wav", row[-1] or row[1], default)
+    rows = csv.reader(read_lines(path), delimiter="|", quoting=csv.QUOTE_NONE)
+    for number, row in enumerate(rows, start=1):
+        if not row:
+            continue
+        if len(row) not in (2, 3):
+            raise FinetuneError(
+                f"{path}:{number}: {len(row)} columns; expected id|text or id|text|normalized"
+            )
+        yield Source(row[0], folder / "wavs" / f"{row[0]}.wav", row[-1] or row[1], default)
 
 
 def _pairs(folder: Path, default: str) -> Iterator[Source]:
@@ -90,6 +100,6 @@ def _pairs(folder: Path, default: str) -> Iterator[Source]:
             if written.is_file():
                 inner = audio.relative_to(folder)
                 speaker = inner.parts[0] if len(inner.parts) > 1 else default
-                text = " ".join(written.read_text(encoding="utf-8-sig").split())
+                text = " ".join(" ".join(read_lines(written)).split())
                 yield Source(str(inner.with_suffix("")), audio, text, speaker)
                 break

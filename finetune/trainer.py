@@ -5,7 +5,7 @@ import errno
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -65,8 +65,13 @@ class StepReport:
 class Trainer:
     """Trains a task's network. One in a process; its processes are those of torchrun or accelerate launch."""
 
-    def __init__(self, task: Task, folder: Path, settings: TrainSettings) -> None:
-        """folder: of the state to go on from, and the log. Raises FinetuneError for that of another run."""
+    def __init__(
+        self, task: Task, folder: Path, settings: TrainSettings, asked: Mapping[str, Any] | None = None
+    ) -> None:
+        """folder: of the state to go on from, and the log. asked: what else of the run may not change.
+
+        Raises FinetuneError for the folder of another run.
+        """
         self.settings = settings
         self._folder = folder
         on_gpu = torch.cuda.is_available()
@@ -85,7 +90,7 @@ class Trainer:
         self._optimizer = self.accelerator.prepare(make(trained, lr=settings.lr, betas=_ADAM_BETAS))
         self._best: list[tuple[float, int]] = []  # held-out loss and step of weights that may be averaged
         self.step = 0
-        self._check_or_write_settings()
+        self._check_or_write_settings({**asdict(settings), **(asked or {})})
         self._restore()
 
     @property
@@ -225,15 +230,16 @@ class Trainer:
     def _weights_file(self, step: int) -> Path:
         return self._folder / f"weights-{step}.pt"
 
-    def _check_or_write_settings(self) -> None:
+    def _check_or_write_settings(self, given: dict[str, Any]) -> None:
         path = self._folder / "settings.json"
-        given = asdict(self.settings)
         if self.is_main and not path.exists():
             self._folder.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps(given, indent=2) + "\n", encoding="utf-8")
         self.accelerator.wait_for_everyone()
         before = json.loads(path.read_text(encoding="utf-8"))
-        changed = [n for n in given if n not in ("save_every", "average") and before.get(n) != given[n]]
+        changed = [
+            n for n in given if n not in ("save_every", "average") and before.get(n, given[n]) != given[n]
+        ]
         if changed:
             raise FinetuneError(
                 f"{self._folder} holds a run with other settings ({', '.join(changed)}); give those again to "

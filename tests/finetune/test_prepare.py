@@ -66,6 +66,22 @@ def test_what_is_no_data_is_refused(tmp_path: Path) -> None:
         find_sources(lines)
 
 
+def test_a_line_ends_where_the_file_says_so(tmp_path: Path) -> None:
+    text = "One.\u2028Two.\x85Three."
+    lines = tmp_path / "data.jsonl"
+    lines.write_text(
+        json.dumps({"audio": "a.wav", "text": text}, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
+    assert [one.text for one in find_sources(lines)] == [text]
+
+
+def test_a_text_in_another_encoding_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.wav").touch()
+    (tmp_path / "a.txt").write_bytes("café".encode("latin-1"))
+    with pytest.raises(FinetuneError, match=r"a\.txt is not in UTF-8, from byte 3 on"):
+        find_sources(tmp_path)
+
+
 def test_a_prepared_row_is_what_enrolment_reads(tmp_path: Path) -> None:
     data = prepared("cosyvoice2")
     checkpoint = open_checkpoint(small_checkpoint("cosyvoice2"))
@@ -119,6 +135,13 @@ def test_other_data_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     write_recordings(tmp_path / "recordings", 3)
     with pytest.raises(FinetuneError, match="prepared with other sources"):
         prepare_all(recordings, tmp_path / "out")
+
+
+def test_processes_that_cannot_load_end_it(tmp_path: Path) -> None:
+    recordings = write_recordings(tmp_path / "recordings", 1)
+    settings = PrepareSettings(SETTINGS.checkpoint, "en", recognizer="nobody", workers=2)
+    with pytest.raises(FinetuneError, match="no recognizer is named 'nobody'"):
+        prepare_all(recordings, tmp_path / "out", settings)
 
 
 @pytest.mark.slow

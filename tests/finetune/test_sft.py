@@ -1,5 +1,6 @@
 """Fine-tuning from prepared data to a directory that opens."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from firstword.finetune.sft import FineTuning, fine_tune, merge, recipe_in
 from firstword.finetune.sources import find_sources
 from firstword.models.checkpoint import yaml
 from firstword.models.checkpoint.open import open_checkpoint
-from firstword.models.config import Family
+from firstword.models.config import ESTIMATOR_FILE, Family
 from firstword.models.flow.flow import Flow
 from tests.finetune.runs import SETTINGS, fitted, flow_task
 from tests.support.checkpoints import small_checkpoint
@@ -110,6 +111,33 @@ def test_an_adapter_of_another_network_is_refused(tmp_path: Path) -> None:
         merge(small_checkpoint("cosyvoice1"), [tmp_path / "out" / "adapter-llm"], tmp_path / "again")
     with pytest.raises(FinetuneError, match="no adapter"):
         merge(small_checkpoint("cosyvoice2"), [tmp_path], tmp_path / "again")
+
+
+def test_adapters_of_both_networks_merge_at_once(tmp_path: Path) -> None:
+    llm, flow, base = tmp_path / "llm", tmp_path / "flow", tmp_path / "base"
+    list(fine_tune(asked("llm", "cosyvoice2", llm, lora=LORA)))
+    list(fine_tune(asked("flow", "cosyvoice2", flow, lora=LORA)))
+    shutil.copytree(small_checkpoint("cosyvoice2"), base)
+    (base / ESTIMATOR_FILE).write_bytes(b"of the flow before")
+    merge(base, [llm / "adapter-llm", flow / "adapter-flow"], tmp_path / "both")
+    assert equal(weights(tmp_path / "both", "llm"), weights(llm, "llm"))
+    assert equal(weights(tmp_path / "both", "flow"), weights(flow, "flow"))
+    assert not (tmp_path / "both" / ESTIMATOR_FILE).exists()
+    assert (base / ESTIMATOR_FILE).exists()
+
+
+def test_a_run_that_was_asked_for_otherwise_is_refused(tmp_path: Path) -> None:
+    given = asked("llm", "cosyvoice2", tmp_path, lora=LORA)
+    next(fine_tune(given))
+    others: dict[str, FineTuning] = {
+        "lora": replace(given, lora=LoraSettings()),
+        "part": replace(given, part="flow"),
+        "accumulate": replace(given, recipe=replace(given.recipe, accumulate=2)),
+        "data": replace(given, data=prepared("cosyvoice2", 8)),
+    }
+    for name, other in others.items():
+        with pytest.raises(FinetuneError, match=rf"other settings \(.*{name}"):
+            next(fine_tune(other))
 
 
 def test_the_best_states_are_averaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
