@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from firstword.finetune.errors import FinetuneError
-from firstword.finetune.prepare import INFO_FILE
+from firstword.finetune.prepare import INFO_FILE, REPORT_FILE
 from firstword.finetune.recipe import Recipe
 from firstword.finetune.utterance import Utterance, utterance_of
 from firstword.models.checkpoint.open import Checkpoint
@@ -33,9 +33,10 @@ class Dataset:
     def __init__(self, folder: Path, checkpoint: Checkpoint, *, has_mels: bool) -> None:
         """Raises FinetuneError for a folder that is not prepared, or for another family."""
         path = folder / INFO_FILE
-        if not path.is_file():
+        if not path.is_file() or not (folder / REPORT_FILE).is_file():
             raise FinetuneError(
-                f"{folder}: not prepared; run `firstword train prepare DATA -o {folder}` first"
+                f"{folder}: not prepared, or not to the end; run `firstword train prepare DATA -o {folder}` "
+                "first"
             )
         info = json.loads(path.read_text(encoding="utf-8"))
         if (

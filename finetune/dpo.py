@@ -76,6 +76,8 @@ def read_pairs(path: Path, text: TextReader, reader: PromptReader) -> tuple[list
             given = json.loads(line)
             said = given["text"]
             both = [given["chosen"], given["rejected"]]
+            if not isinstance(said, str):
+                raise TypeError
         except (ValueError, KeyError, TypeError):
             raise FinetuneError(
                 f'{path}:{number}: expected an object such as {{"text": "Hello.", "chosen": "a.wav", '
@@ -102,15 +104,19 @@ class PreferenceTask(Task):
     def __init__(
         self, network: Qwen2LM, pairs: Sequence[Pair], beta: float = DPO_BETA, seed: int = 0
     ) -> None:
+        """Raises FinetuneError for a token that the network does not have."""
         super().__init__()
         self.network = network
         self.loss_config = LossConfig.of(network.config)
         self._beta, self._pairs = beta, pairs
         coins = [np.random.default_rng((seed, row)).random() < BISTREAM_RATE for row in range(len(pairs))]
-        self.layouts = [
-            (layout_of(network, pair.chosen, coin), layout_of(network, pair.rejected, coin))
-            for pair, coin in zip(pairs, coins, strict=True)
-        ]
+        self.layouts: list[tuple[Layout, Layout]] = []
+        for pair, coin in zip(pairs, coins, strict=True):
+            try:
+                both = layout_of(network, pair.chosen, coin), layout_of(network, pair.rejected, coin)
+            except ValueError as error:
+                raise FinetuneError(f"line {pair.chosen.id} of the pairs: {error}") from None
+            self.layouts.append(both)
         self.reference = torch.zeros(2, 0)  # (2, pairs)
 
     @torch.no_grad()

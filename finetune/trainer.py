@@ -234,7 +234,9 @@ class Trainer:
         path = self._folder / "settings.json"
         if self.is_main and not path.exists():
             self._folder.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(given, indent=2) + "\n", encoding="utf-8")
+            partial = path.with_suffix(".partial")
+            partial.write_text(json.dumps(given, indent=2) + "\n", encoding="utf-8")
+            partial.replace(path)
         self.accelerator.wait_for_everyone()
         before = json.loads(path.read_text(encoding="utf-8"))
         changed = [

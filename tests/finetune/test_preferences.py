@@ -60,6 +60,23 @@ def test_preferences_raise_the_margin(tmp_path: Path) -> None:
     assert open_checkpoint(tmp_path / "out").load_lm() is not None
 
 
+@pytest.mark.parametrize(
+    ("pair", "words"),
+    [
+        (
+            {"text": "Hello.", "chosen": [1, 2], "rejected": [3, 1_000_000]},
+            "line 1 of the pairs: speech token",
+        ),
+        ({"text": 5, "chosen": [1, 2], "rejected": [3]}, "pairs.jsonl:1: expected an object"),
+    ],
+)
+def test_a_pair_that_is_none_is_named(pair: dict[str, Any], words: str, tmp_path: Path) -> None:
+    path = tmp_path / "pairs.jsonl"
+    path.write_text(json.dumps(pair))
+    with pytest.raises(FinetuneError, match=words):
+        next(prefer(asked(path, tmp_path / "out", steps=1)))
+
+
 def test_the_reference_is_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data, out = pairs_file(tmp_path), tmp_path / "out"
     first = []

@@ -129,6 +129,18 @@ def test_preparing_goes_on_where_it_was_cut(tmp_path: Path) -> None:
     assert report_of(out).utterances == 40
 
 
+def test_what_was_prepared_in_part_is_not_learned_from(tmp_path: Path) -> None:
+    recordings, out = write_recordings(tmp_path / "recordings", 17), tmp_path / "out"
+    progress = prepare(find_sources(recordings), out, SETTINGS)
+    assert [next(progress).done for _ in range(2)] == [0, 16]
+    progress.close()
+    checkpoint = open_checkpoint(SETTINGS.checkpoint)
+    with pytest.raises(FinetuneError, match="not to the end"):
+        Dataset(out, checkpoint, has_mels=False)
+    prepare_all(recordings, out)
+    assert len(Dataset(out, checkpoint, has_mels=False)) == 17
+
+
 def test_other_data_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     recordings = write_recordings(tmp_path / "recordings", 2)
     prepare_all(recordings, tmp_path / "out")

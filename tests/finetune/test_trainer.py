@@ -60,6 +60,20 @@ def test_a_run_with_other_settings_is_refused(tmp_path: Path) -> None:
         Trainer(lm_task(data), tmp_path, replace(SETTINGS, lr=1.0))
 
 
+def test_settings_that_were_half_written_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = lm_task(prepared("cosyvoice2"))
+
+    def full(path: Path, text: str, encoding: str) -> int:
+        path.write_bytes(text.encode()[:9])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_text", full)
+        with pytest.raises(OSError, match="No space"):
+            Trainer(task, tmp_path, SETTINGS)
+    assert Trainer(task, tmp_path, SETTINGS).step == 0
+
+
 def test_a_full_disk_leaves_the_last_state_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = prepared("cosyvoice2")
     fitted(lm_task(data), tmp_path, stop=4)
