@@ -62,7 +62,7 @@ def read_items(path: Path) -> list[Item]:
     """Read an object a line, with fields of `firstword batch`. Raises ValueError that names the line."""
     items = []
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
     for number, line in enumerate(lines, start=1):

@@ -44,6 +44,12 @@ def test_what_is_wrong_with_a_line_is_said(line: str, why: str, tmp_path: Path) 
     assert why in str(caught.value)
 
 
+def test_a_line_ends_where_the_file_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "texts.jsonl"
+    path.write_text('{"text": "One.\u2028Two."}\r\n', encoding="utf-8", newline="")
+    assert [item.text for item in read_items(path)] == ["One.\u2028Two."]
+
+
 def test_own_sentences_have_names_and_seeds_of_their_own() -> None:
     items = own_sentences(("en",))
     assert len({item.name for item in items}) == len({item.seed for item in items}) == len(items) == 100
