@@ -13,12 +13,20 @@ Match = re.Match[str]
 Condition = Callable[[Match, Phrase], bool]
 
 
+def text_before(found: Match, phrase: Phrase) -> str:
+    return f"{phrase.before}{found.string[: found.start()]}"
+
+
+def text_ahead(found: Match, phrase: Phrase) -> str:
+    return f"{found.string[found.end() :]}{phrase.following}"
+
+
 def behind(words: str) -> Condition:
     """Behind one of the words, with "是", "为", "号" or a colon between, or a letter code, at the most."""
     endings = tuple(words.split("|"))
 
     def where(found: Match, phrase: Phrase) -> bool:
-        before = f"{phrase.before}{found.string[: found.start()]}".rstrip()
+        before = text_before(found, phrase).rstrip()
         code = before.rstrip(ascii_letters)
         for text in (before, code, code[:-1]) if code != before else (before,):
             text = text.rstrip("是为叫:： ")
@@ -35,11 +43,11 @@ def is_date(found: Match, phrase: Phrase) -> bool:
 
 def is_holidays(found: Match, phrase: Phrase) -> bool:
     """ "假期(5.1-5.5)", not "增长5.1-5.5"."""
-    before = f"{phrase.before}{found.string[: found.start()]}".rstrip("(（:： ")
-    is_date = all(
+    before = text_before(found, phrase).rstrip("(（:： ")
+    has_days = all(
         1 <= int(found[f"{end}month"]) <= 12 and 1 <= int(found[f"{end}day"]) <= 31 for end in ("", "last_")
     )
-    return is_date and before.endswith(tuple(contexts.HOLIDAYS.split("|")))
+    return has_days and before.endswith(tuple(contexts.HOLIDAYS.split("|")))
 
 
 def is_date_either_way(found: Match, phrase: Phrase) -> bool:
@@ -49,27 +57,38 @@ def is_date_either_way(found: Match, phrase: Phrase) -> bool:
 
 def is_day(found: Match, phrase: Phrase) -> bool:
     """ "2月2日" and "2日下午", not "2日游" or "为期2日"."""
-    before = f"{phrase.before}{found.string[: found.start()]}".rstrip()
+    before = text_before(found, phrase).rstrip()
     following = f"{found.string[found.end() + 1 :]}{phrase.following}".lstrip()
     is_behind_month = re.search(r"月(?:\d{1,2}日?[-–—~～至到和、])?$", before) is not None
     return is_behind_month or following.startswith(tuple(contexts.OF_DAY.split("|")))
 
 
 def is_no_name(found: Match, phrase: Phrase) -> bool:
-    """ "2年前" and "2台电脑", not "公元2年" or "央视2台"."""
-    before = f"{phrase.before}{found.string[: found.start()]}".rstrip()
-    return not before.endswith(("公元", "公元前", "民国", "视", "卫视", "央", "TV"))
+    """ "2年前" and "2台电脑", not "公元2年", "令和2年" or "央视2台"."""
+    before = text_before(found, phrase).rstrip()
+    return not before.endswith(("公元", "公元前", "民国", "令和", "平成", "昭和", "视", "卫视", "央", "TV"))
+
+
+def is_counted(found: Match, phrase: Phrase) -> bool:
+    """ "2个包", not "如图2所示" or "方案2"."""
+    return not text_before(found, phrase).rstrip().endswith(contexts.NUMBERED)
+
+
+def is_changed(found: Match, phrase: Phrase) -> bool:
+    """ "同比+12%" and "（+12%）", not "底薪+10%提成"."""
+    before = text_before(found, phrase)
+    return not before[-1:].isalnum() or before.endswith(contexts.CHANGED)
 
 
 def is_alone(found: Match, phrase: Phrase) -> bool:
     """All that stands in brackets: "（2019）"."""
-    before = f"{phrase.before}{found.string[: found.start()]}"[-1:]
-    following = f"{found.string[found.end() :]}{phrase.following}"[:1]
+    before = text_before(found, phrase)[-1:]
+    following = text_ahead(found, phrase)[:1]
     return before + following in ("（）", "()", "〔〕", "[]")
 
 
 def is_behind_word(found: Match, phrase: Phrase) -> bool:
-    return f"{phrase.before}{found.string[: found.start()]}"[-1:].isalpha()
+    return text_before(found, phrase)[-1:].isalpha()
 
 
 def is_month(found: Match, phrase: Phrase) -> bool:
@@ -81,18 +100,18 @@ def is_short_year(found: Match, phrase: Phrase) -> bool:
     following = found.string[found.end() : found.end() + 1] or phrase.following[:1]
     if re.match(r"\d{1,2}月", found.string[found.end() :]):
         return True
-    before = f"{phrase.before}{found.string[: found.start()]}".rstrip()[-1:]
+    before = text_before(found, phrase).rstrip()[-1:]
     if (following and following in contexts.YEAR_COUNTED) or (before and before in contexts.YEAR_COUNTING):
         return False
     return found["digits"][0] in "06789"
 
 
 def is_era_year(found: Match, phrase: Phrase) -> bool:
-    return f"{phrase.before}{found.string[: found.start()]}".rstrip().endswith(tuple(contexts.ERAS))
+    return text_before(found, phrase).rstrip().endswith(tuple(contexts.ERAS))
 
 
 def is_ordinal(found: Match, phrase: Phrase) -> bool:
-    return f"{phrase.before}{found.string[: found.start()]}".endswith("第")
+    return text_before(found, phrase).endswith("第")
 
 
 def is_extension(found: Match, phrase: Phrase) -> bool:
@@ -101,15 +120,15 @@ def is_extension(found: Match, phrase: Phrase) -> bool:
 
 
 def is_score(found: Match, phrase: Phrase) -> bool:
-    following = f"{found.string[found.end() :]}{phrase.following}".lstrip()
-    if following.startswith(tuple("名月日号天场轮队")):
+    following = text_ahead(found, phrase).lstrip()
+    if following.startswith(tuple("名月日号天场轮队点时分秒岁年周人组")):
         return False
     return following.startswith(tuple(contexts.SCORES.split("|"))) or behind(contexts.SCORED)(found, phrase)
 
 
 def is_standard(found: Match, phrase: Phrase) -> bool:
     """ "ISO 9001", in one phrase or two."""
-    return f"{phrase.before}{found.string[: found.start()]}".rstrip().endswith("ISO")
+    return text_before(found, phrase).rstrip().endswith("ISO")
 
 
 def is_size(found: Match, phrase: Phrase) -> bool:
@@ -117,12 +136,12 @@ def is_size(found: Match, phrase: Phrase) -> bool:
 
 
 def is_plate(found: Match, phrase: Phrase) -> bool:
-    before = f"{phrase.before}{found.string[: found.start()]}"[-2:-1]
+    before = text_before(found, phrase)[-2:-1]
     return bool(before) and before in contexts.PROVINCES
 
 
 def is_model(found: Match, phrase: Phrase) -> bool:
-    return f"{phrase.before}{found.string[: found.start()]}".endswith(tuple(contexts.MODELS.split("|")))
+    return text_before(found, phrase).endswith(tuple(contexts.MODELS.split("|")))
 
 
 def is_pressure(found: Match, phrase: Phrase) -> bool:
@@ -135,7 +154,7 @@ def is_division(found: Match, phrase: Phrase) -> bool:
 
 def is_room(found: Match, phrase: Phrase) -> bool:
     """ "305房间", not "有500房间" of a hotel."""
-    before = f"{phrase.before}{found.string[: found.start()]}".rstrip()[-1:]
+    before = text_before(found, phrase).rstrip()[-1:]
     return not found[0].endswith("00") and (not before or before not in contexts.ROOMS_COUNTING)
 
 
@@ -145,8 +164,8 @@ def is_no_formula(found: Match, phrase: Phrase) -> bool:
 
 def is_no_power(found: Match, phrase: Phrase) -> bool:
     """ "粉丝10w+", not the watts of "65w+快充"."""
-    before = f"{phrase.before}{found.string[: found.start()]}"[-contexts.NEAR :]
-    following = f"{found.string[found.end() :]}{phrase.following}"[: contexts.NEAR + 1]
+    before = text_before(found, phrase)[-contexts.NEAR :]
+    following = text_ahead(found, phrase)[: contexts.NEAR + 1]
     return re.search(contexts.POWERED, f"{before} {following}") is None
 
 

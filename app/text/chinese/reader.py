@@ -17,6 +17,7 @@ _NUMERIC = re.compile(r"[0-9Ⅰ-ⅿ①-⑳❶-❿㈠-㈩]")
 _VALUED_ZEROS = re.compile(r"(?<=[0-9])\.0+(?=\s?[元块])")
 _SIGN = re.compile("|".join(re.escape(sign) for sign in contexts.SIGNS))
 _WORD_SIGNS = re.compile(r"(?<=[A-Za-z])(?<![0-9][kKwW])[-_](?=[0-9])")
+_LONG_WORD_SIGNS = re.compile(r"(?<=[A-Za-z]{2})[-_](?=[0-9])")
 _PER = re.compile(rf"(?:(?<=[元块角分币镑刀美港日韩次])|(?<=[元块]/人))/(?=(?:{contexts.PER}))")
 _SLASH = re.compile("(?<=[\u3400-\u9fffA-Za-z])/(?=[\u3400-\u9fffA-Za-z])")
 _QUOTIENT = re.compile(r"(?<![A-Za-z][A-Za-z])(?<=[A-Za-z])/(?=[A-Za-z](?![A-Za-z]))")
@@ -46,7 +47,8 @@ def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
     text = _LEADING_POINT.sub("点", _SHARP.sub(r"\g<letter> sharp", text))
     spoken = spell_addresses(text, CHINESE_MARKS, by_digits)
     if _NUMERIC.search(spoken) or phrase.before.endswith("第"):
-        parts = tag(spoken if "=" in spoken else _WORD_SIGNS.sub(" ", spoken), phrase)
+        signs = _LONG_WORD_SIGNS if "=" in spoken else _WORD_SIGNS
+        parts = tag(signs.sub(" ", spoken), phrase)
         spoken = "".join(verbalize(part) if isinstance(part, Tag) else part for part in parts)
         spoken = _PER.sub("每", spoken)
         if any(character.isdigit() for character in spoken):

@@ -50,7 +50,8 @@ def _alternatives(words: object) -> str:
 _SIGN = f"(?P<sign>{_alternatives(contexts.CURRENCIES)})"
 _CODE = f"(?P<code>{_alternatives(contexts.CODES_OF_MONEY)})"
 _UNIT = rf"(?P<unit>{_alternatives(contexts.UNITS)})(?![A-Za-z0-9²³/级座股])"
-_DIALED = r"(?:11[0249]|12[02]|12306|123[14]5|10010|10086|95\d{3})"
+_EMERGENCY = "(?:11[0249]|12[02])"
+_DIALED = rf"(?:{_EMERGENCY}|12306|123[14]5|10010|10086|95\d{{3}})"
 _MONTH_AND_DAY = r"(?<![\d.])1[0-2]\.\d{1,2}(?![\d.]|\s?[%‰日号])"
 _TEMPERATURE = "(?:℃|°|度|摄氏)"
 _HALF = r"(?:\s?(?P<half>[AaPp])\.?[Mm]\b\.?)"
@@ -125,7 +126,11 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.plate", r"(?<=i[3579])-(?P<digits>\d{4,5})(?=[A-Z]{0,2}(?![A-Za-z\d]))", None),
     ("serial.code", r"(?<=[A-Za-z])\d{6,}(?![\d.])", None),
     ("serial.code", r"7\d7(?:-\d{1,3})?(?![\d.])", conditions.behind("波音")),
-    ("cardinal.number", rf"(?<![\w.,]){_DIALED}(?={contexts.COUNTED})", None),
+    (
+        "cardinal.number",
+        rf"(?<![\w.,])(?:{_EMERGENCY}(?={contexts.COUNTED})|{_DIALED}(?={contexts.MEASURED}))",
+        None,
+    ),
     (
         "cardinal.number",
         rf"(?<![\w.,]){_DIALED}(?![\d.%:/,]|\s?[急救报])",
@@ -141,7 +146,11 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{1,5})(?=次)", None),
     ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{2,5})(?![\d.])", conditions.behind(contexts.FLIGHTS)),
-    ("serial.code", r"(?<![\d.,])\d{2,}(?:[ -]\d{2,})*(?![\d.%:,年月日])", conditions.behind(contexts.CODES)),
+    (
+        "serial.code",
+        r"(?<![\d.,])\d{2,}(?:[ -]\d{2,})*(?![\d.%:,年月日人个名口元])",
+        conditions.behind(contexts.CODES),
+    ),
     ("cardinal.number", r"(?<![\w.,])111(?![\d.%:/,])", None),
     ("serial.code", r"(?<![\d.,-])\d{4}(?: \d{4}){2,}(?: \d{1,4})?(?![\d.])", None),
     ("serial.code", r"(?<![\d.,:])0\d+(?![\d.%:,年月日号/-])", None),
@@ -176,7 +185,7 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "date.season",
-        r"(?<!\d)(?P<first>1\d{3}|20\d\d)\s?[-–—]\s?(?P<last>1\d{3}|20\d\d)(?!\d)",
+        r"(?<!\d)(?P<first>1[5-9]\d\d|20\d\d)\s?[-–—]\s?(?P<last>1[5-9]\d\d|20\d\d)(?!\d)",
         conditions.is_alone,
     ),
     ("serial.long", r"(?<!\d)(?:19|20)\d\d(?!\d)", conditions.is_alone),
@@ -215,7 +224,7 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     ("money.western", rf"{_SIGN}\s?{_AMOUNT}\s?(?P<western>bn|[kKmMB])(?![A-Za-z])", None),
     ("money.amount", rf"{_SIGN}\s?{_AMOUNT}\s?{_SCALE}(?P<end>元)?", None),
-    ("serial.tail", r"(?<=\d[米块秒])\d\d(?![\d.米厘公分毛角块元个人])", None),
+    ("serial.tail", r"(?<=\d[米块秒])\d\d(?=$|[^\w\u3400-\u9fff.]|[的左高长宽多吧啊了])", None),
     ("money.amount", rf"(?<![\d.]){_AMOUNT}{_SCALE}(?P<sign>[$€£])", None),
     ("serial.version", r"(?<![\d.])\d+(?:\.\d+){2}(?![\d.])", None),
     (
@@ -232,7 +241,8 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("formula.minus", r"(?<=[\d元块个米斤人次天秒])\s?[-–−]\s?(?=\d)", conditions.has_equals),
     ("formula.minus", r"(?<=[a-zA-Z²³)])\s?[-–−]\s?(?=[\da-zA-Z(])", conditions.has_equals),
     ("formula.plus", r"(?<=[a-zA-Z²³)])\s?\+\s?(?=[\da-zA-Z(])", conditions.has_equals),
-    ("cardinal.plus", r"(?<![\d%])\+(?=\d+(?:\.\d+)?%)", conditions.is_no_formula),
+    ("cardinal.plus", r"(?<![\d%])\+(?=\d+(?:\.\d+)?%)", conditions.is_changed),
+    ("formula.plus", r"(?<!\d)\+(?=\d+(?:\.\d+)?%)", conditions.is_behind_word),
     ("formula.plus", r"(?<=\d)\s?\+\s?(?=\d+/\d)", None),
     ("formula.plus", r"(?<=[A-Za-z)）])\+(?=\d)", None),
     ("formula.plus", r"\+(?=\d+[个件台盒包只瓶套张份])", conditions.is_behind_word),
@@ -253,8 +263,12 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("cardinal.minus", rf"(?<=[个人次天])[-−](?=\d+(?:\.\d+)?\s?{_TEMPERATURE})", None),
     ("cardinal.minus", r"(?<![\w)%日号点分年月万亿千百元块岁米斤个人次天秒℃])[-−](?=\d|[$€£¥￥]\d)", None),
     ("cardinal.two", r"(?<![\d.])2(?=单元|[栋幢](?:号|\s?\d))", None),
-    ("cardinal.pair", rf"(?<![\d.:])(?<!/)2(?={contexts.PAIRED})", None),
-    ("cardinal.pair", r"(?<![\d.:])(?<!/)2(?=年(?![级代])|台)", conditions.is_no_name),
+    ("cardinal.pair", rf"(?<![\d.:])(?<!/)2(?={contexts.PAIRED})", conditions.is_counted),
+    (
+        "cardinal.pair",
+        r"(?<![\d.:])(?<!/)2(?=年(?![级代]|\s?[（(]?\d{1,2}[)）]?班)|台)",
+        conditions.is_no_name,
+    ),
     ("fraction.thousandths", r"(?P<number>\d+(?:\.\d+)?)‰", None),
     ("cardinal.separated", r"(?<![\d.])\d{1,3}(?:,\d{3})+(?![\d])", None),
     ("cardinal.long", r"(?<![\d.,A-Za-z])[1-9]\d{7,14}(?![\d.,])", None),

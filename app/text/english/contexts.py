@@ -91,8 +91,11 @@ SCORED = _words("score scored scores rated rating graded")
 GIVEN = _words("give gives gave got rate rates")  # a score, with "it" or "a" between: "gave it 8/10"
 PARTED = _words("cup cups teaspoon teaspoons tablespoon tablespoons inch inches mile miles")
 """Before one of these stands a fraction, rather than a score."""
-PAGED = _words("page pages step part slide lesson episode question task quiz")
+PAGED = _words("page pages step part slide episode question task")
 """Behind one of these "3/10" is so many of so many."""
+AGED = _words("and but or who with at in is was now today")
+"""Before one of these an age is said of somebody, rather than of the noun ahead."""
+LINES = _words("modem modems link line connection bitrate serial baud")
 SCORES = _words("star stars points")
 PRESSURE = _words("pressure bp")
 OF = _words("of")

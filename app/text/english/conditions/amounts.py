@@ -114,6 +114,8 @@ def is_points(found: Match, context: Context) -> bool:
 
 def is_basis(found: Match, context: Context) -> bool:
     """Hundredths of a percent, rather than bits per second, of which there are more."""
+    if context.is_ahead(found.end(), contexts.LINES):
+        return False
     return float(found["number"].replace(",", "")) < 1000
 
 

@@ -133,6 +133,7 @@ DIGITS = compile_rules(
         r"(?<![\d.,:/$])(?P<number>\d{1,3})(?P<unit>d|w|y|mo)(?!\w)",
         lambda found, context: context.is_ahead(found.end(), frozenset(["ago"])),
     ),
+    ("duration.aged", r"(?<![\w.,:/$])(?P<number>\d{1,3})yo(?!\w)", dates.is_age),
     ("duration.age", r"(?<![\w.,:/$])(?P<number>\d{1,3})yo(?!\w)"),
     ("duration.minutes", r"(?<![\d.,:/$])(?P<minutes>\d+)m\b(?![/²³])", dates.is_minutes),
     (

@@ -16,7 +16,7 @@ CURRENCIES = compile_rules(
     ),
     (
         "money.comma",
-        rf"(?P<sign>€)\s?(?P<whole>\d{{1,3}}(?:\.\d{{3}})*),(?P<cents>\d\d)(?![\d.,]\d|\d){PER_PRICE}",
+        rf"(?P<sign>€)\s?(?P<whole>\d{{1,3}}(?:\.\d{{3}})*),(?P<cents>\d\d)(?!\d|[.,]\d){PER_PRICE}",
         amounts.is_money,
     ),
     ("money.decade", rf"(?P<sign>{SIGN})(?P<number>[1-9]0)s\b"),

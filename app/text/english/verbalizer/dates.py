@@ -8,14 +8,12 @@ from firstword.app.text.english.context import Fields, value_of
 from firstword.app.text.english.numbers import by_digits, cardinal, counted, ordinal, plural, year
 
 _NAMES = tuple(vocabulary.MONTHS.values())
+_PERIODS = {"d": "day", "w": "week", "mo": "month", "y": "year"}
 
 
 def _month_first(fields: Fields, text: str) -> str:
     day = _days(fields)
     return _with_year(f"{_month(fields)} {day}", fields)
-
-
-_PERIODS = {"d": "day", "w": "week", "mo": "month", "y": "year"}
 
 
 def _day_first(fields: Fields, previous: str, is_counted: bool) -> str:
@@ -142,6 +140,7 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "duration.ago": lambda fields, text: counted(
         value_of(fields, "number"), _PERIODS[value_of(fields, "unit")]
     ),
+    "duration.aged": lambda fields, text: f"{counted(value_of(fields, 'number'), 'year')} old",
     "duration.age": lambda fields, text: f"{cardinal(value_of(fields, 'number'))} year old",
     "duration.parts": _duration,
     "duration.minutes": _duration,

@@ -50,7 +50,7 @@ def _compared(fields: Fields, previous: str, is_counted: bool) -> str:
 def _limited(fields: Fields, previous: str, is_counted: bool) -> str:
     """ "took <5 minutes", and "p <0.05", which has no other verb."""
     bare = previous.strip(vocabulary.EDGES)
-    is_variable = len(bare) == 1 or bare[-1:].isdigit()
+    is_variable = bare[:1].isalpha() and (bare[-1:].isdigit() or (len(bare) == 1 and bare.lower() != "a"))
     return _operator(fields, "") if is_variable else _operator(fields, "").replace(" is ", " ")
 
 
