@@ -178,6 +178,36 @@ async def test_what_is_written_while_the_connection_is_lost_is_spoken_once() -> 
         assert await heard_of(client.speak(written(client))) == pcm_of(speech(HELLO))
 
 
+async def test_a_lost_speech_leaves_the_next_connection_alone() -> None:
+    engine = FakeEngine(pause=asyncio.Event(), pauses_after_chunks=1)
+    goes_on = asyncio.Event()
+
+    async def written() -> AsyncIterator[str]:
+        yield HELLO
+        await goes_on.wait()
+        yield "What nobody hears."
+
+    async with (
+        serving(make_services(engine)) as url,
+        AsyncClient(url) as client,
+        asyncio.timeout(PATIENCE_S),
+        client.speak(written()) as lost,
+    ):
+        audio_of = aiter(lost)
+        assert (await anext(audio_of)).pcm
+        connection = client._socket._connection
+        assert connection is not None
+        connection.transport.abort()
+        with pytest.raises(ConnectionLost, match="while the speech was coming"):
+            await anext(audio_of)
+        engine.pause = None
+        assert await heard_of(client.speak(HELLO)) == pcm_of(speech(HELLO))
+        goes_on.set()
+        assert await lost.interrupt() == Interrupted("", "", 0.0)
+        assert await heard_of(client.speak(HELLO)) == pcm_of(speech(HELLO))
+    assert len(engine.streams) == 3
+
+
 async def test_an_error_of_the_text_is_no_loss_of_the_connection() -> None:
     async def written() -> AsyncIterator[str]:
         yield "Hello, "
@@ -198,7 +228,7 @@ async def test_a_server_that_closes_every_connection_is_given_up() -> None:
     async with serve(close, "127.0.0.1", 0) as server, asyncio.timeout(PATIENCE_S):
         port = next(iter(server.sockets)).getsockname()[1]
         async with AsyncClient(f"http://127.0.0.1:{port}") as client:
-            with pytest.raises(ConnectionLost):
+            with pytest.raises(ConnectionLost, match="4 times before the speech began"):
                 await heard_of(client.speak(HELLO))
     assert connections == MAX_BEGINNINGS
 

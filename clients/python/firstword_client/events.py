@@ -77,4 +77,4 @@ class ConnectionLost(FirstwordError):
 
 
 class SocketLost(ConnectionResetError):
-    """The connection broke: a speech that has not sounded begins again, of another ConnectionLost comes."""
+    """The connection broke; a speech that has not sounded begins again, for others it is ConnectionLost."""

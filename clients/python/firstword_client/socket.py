@@ -101,4 +101,4 @@ class Socket:
             self._connection = None
             lost, self._speeches = list(self._speeches.values()), {}
             for speech in lost:
-                speech.receive(reason)
+                speech.lose(reason)

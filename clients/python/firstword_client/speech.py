@@ -27,6 +27,7 @@ Text: TypeAlias = str | Iterable[str | None] | AsyncIterable[str | None]
 PCM_BYTES = 2  # of a sample
 WORD_FIELDS = tuple(Word.__dataclass_fields__)
 ANSWER_TIMEOUT_S = 5.0  # of a `cancel`
+RESTART_S = 0.25  # before a speech begins again; more before each later time
 MAX_BEGINNINGS = 4  # of one speech, whose connection breaks each time before it sounds
 _END = object()
 
@@ -92,20 +93,24 @@ class AsyncSpeech:
         has_failed = self._has_ended and self.stats is None
         if has_failed or self._interrupted is not None:
             return self._interrupted or Interrupted("", "", 0.0)
-        cancel: dict[str, Any] = {"type": "cancel", "context": self._context}
+        cancel: dict[str, Any] = {"type": "cancel"}
         if played_ms is None and self._played_bytes:
             played_ms = self.played_ms
         if played_ms is not None:
             cancel["played_ms"] = played_ms
-        # Whoever iterates, in this task or another, gets the answer too, and ends.
-        self._cancelled = asyncio.get_running_loop().create_future()
-        self._stop_writing()
+        # Whoever iterates or interrupts too, in this task or another, gets the answer as well.
+        if self._cancelled is None:
+            self._cancelled = asyncio.get_running_loop().create_future()
+            self._cancelled.add_done_callback(lambda answer: answer.exception())  # nobody may wait any more
+            self._stop_writing()
+            await self._offer(cancel)
+        nothing_known = Interrupted("", "", self.stats.audio_ms if self.stats else 0.0)
+        if not self._context:
+            return nothing_known
         try:
-            await self._socket.send(cancel)
-            message = await asyncio.wait_for(self._cancelled, ANSWER_TIMEOUT_S)
+            message = await asyncio.wait_for(asyncio.shield(self._cancelled), ANSWER_TIMEOUT_S)
         except (asyncio.TimeoutError, SocketLost):  # noqa: UP041  two errors before Python 3.11
-            self._cancelled.cancel()  # over a minute behind the last audio the server says no more
-            return Interrupted("", "", self.stats.audio_ms if self.stats else 0.0)
+            return nothing_known  # over a minute behind the last audio the server says no more
         self._has_ended = True
         self._interrupted = Interrupted(
             message["spoken_text"], message["remaining_text"], message["audio_ms_sent"]
@@ -140,6 +145,11 @@ class AsyncSpeech:
         elif message["type"] == "error" and message["fatal"]:
             self._cancelled.set_exception(FirstwordError.of(message["error"]))
 
+    def lose(self, reason: Exception) -> None:
+        """Take why the connection is gone: what is still written is nothing for the next one."""
+        self._context = ""
+        self.receive(reason)
+
     async def _begin(self) -> None:
         self._num_beginnings += 1
         self._context = await self._socket.open_context(self)
@@ -153,7 +163,7 @@ class AsyncSpeech:
         if isinstance(message, Exception):
             self._has_ended = True
             if isinstance(message, SocketLost):
-                raise ConnectionLost("the connection broke while the speech was coming") from message
+                raise ConnectionLost(f"the connection broke {self._when_lost}") from message
             raise message
         kind = message["type"]
         if kind == "started":
@@ -179,9 +189,20 @@ class AsyncSpeech:
     def _may_begin_again(self) -> bool:
         return not self._has_audio and self._cancelled is None and self._num_beginnings < MAX_BEGINNINGS
 
+    @property
+    def _when_lost(self) -> str:
+        if self._has_audio:
+            return "while the speech was coming"
+        times = f"{self._num_beginnings} times " if self._num_beginnings > 1 else ""
+        return f"{times}before the speech began"
+
     async def _begin_again(self) -> None:
+        await asyncio.sleep(RESTART_S * self._num_beginnings)
         async with self._sending:
             await self._begin()
+            if self._cancelled is not None:  # meanwhile
+                await self._offer({"type": "cancel"})
+                return
             for piece in self._sent:
                 await self._offer({"type": "text", "text": piece})
             if self._has_sent_all:
@@ -193,21 +214,31 @@ class AsyncSpeech:
                 if not isinstance(piece, str):
                     raise TypeError(f"a piece of text has to be a str, not {type(piece).__name__}")
                 async with self._sending:
+                    if self._is_over:
+                        return
                     self._sent.append(piece)
                     await self._offer({"type": "text", "text": piece})
             async with self._sending:
-                self._has_sent_all = True
-                await self._offer({"type": "end"})
+                if not self._is_over:
+                    self._has_sent_all = True
+                    await self._offer({"type": "end"})
         except Exception as error:
             self.receive(error)
 
+    @property
+    def _is_over(self) -> bool:
+        """Whether what else is written would begin another speech, which nobody hears."""
+        return self._has_ended or self._cancelled is not None
+
     def _stop_writing(self) -> None:
-        """What else is written would begin another speech, which nobody hears."""
+        """End the writer, unless it is the writer's text that asks for it."""
         if self._writing is not None and self._writing is not asyncio.current_task():
             self._writing.cancel()
 
     async def _offer(self, message: Mapping[str, Any]) -> None:
         """Send it; of a lost connection whoever iterates hears from the socket."""
+        if not self._context:
+            return
         with suppress(SocketLost):
             await self._socket.send({"context": self._context, **message})
 
