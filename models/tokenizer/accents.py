@@ -15,7 +15,13 @@ from firstword.models.tokenizer.heteronyms import (
     with_sounds,
 )
 from firstword.models.tokenizer.interface import TextTokenizer, TokenizerError
-from firstword.models.tokenizer.pronunciation import SOUNDS, SortedDictionary, forms_of, with_s
+from firstword.models.tokenizer.pronunciation import (
+    MAX_LISTED,
+    SOUNDS,
+    SortedDictionary,
+    forms_of,
+    with_endings,
+)
 
 _POSSESSIVE: Final = "'s"
 _R: Final = "[R]"
@@ -113,17 +119,19 @@ class AccentedWords:
         return with_sounds(text, self.find(text))
 
     def _read(self, word: str) -> tuple[str, ...] | None:
-        num_endings = 0
-        while (sounds := self._listed(word)) is None:
-            if len(word) <= len(_POSSESSIVE) or not word.lower().endswith(_POSSESSIVE):
+        end, num_endings = len(word), 0
+        while (sounds := self._listed(word, end)) is None:
+            ending = word[max(0, end - len(_POSSESSIVE)) : end]
+            if end <= len(_POSSESSIVE) or ending.lower() != _POSSESSIVE:
                 return None
-            word, num_endings = word[: -len(_POSSESSIVE)], num_endings + 1
-        for _ in range(num_endings):
-            sounds = with_s(sounds)
-        return sounds
+            end, num_endings = end - len(_POSSESSIVE), num_endings + 1
+        return with_endings(sounds, num_endings)
 
-    def _listed(self, word: str) -> tuple[str, ...] | None:
-        forms = (self._words.get(form) for form in forms_of(word))
+    def _listed(self, word: str, end: int) -> tuple[str, ...] | None:
+        """Return the sounds of the word up to there."""
+        if end > MAX_LISTED:
+            return None
+        forms = (self._words.get(form) for form in forms_of(word[:end]))
         return next((sounds for sounds in forms if sounds is not None), None)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from string import ascii_letters
+from typing import Final
 
 import numpy as np
 import onnxruntime
@@ -39,6 +40,7 @@ _UNIT = re.compile(r"\[[^\[\]\s]*+\]|<[^<>\s]*+>|(?<!')'*+[^\W\d_](?:[^\W\d_]|')
 _MARK = re.compile(r"\[[^\[\]\s]*+\]|<[^<>\s]*+>")
 _LONGEST_INITIALS = 5
 _MAX_LETTERS = 60  # that the network reads at once
+MAX_LISTED: Final = 64  # letters: longer words are in no dictionary
 _VOICELESS = frozenset(("[P]", "[T]", "[K]", "[F]", "[TH]"))
 _SIBILANT = frozenset(("[S]", "[Z]", "[SH]", "[ZH]", "[CH]", "[JH]"))
 
@@ -123,16 +125,18 @@ class Pronunciation:
     def _sounds_of(self, word: str) -> tuple[str, ...]:
         """Letters and apostrophes, at least one letter -> sounds."""
         word = word.strip("'") or word
-        num_endings = 0
-        while (sounds := self._listed(word)) is None and word.lower().endswith("'s"):
-            word, num_endings = word[:-2].strip("'"), num_endings + 1
-        sounds = self._guessed(word) if sounds is None else sounds
-        for _ in range(num_endings):
-            sounds = with_s(sounds)
-        return sounds
+        end, num_endings = len(word), 0
+        while (sounds := self._listed(word, end)) is None and word[max(0, end - 2) : end].lower() == "'s":
+            end, num_endings = end - 2, num_endings + 1
+            while end and word[end - 1] == "'":
+                end -= 1
+        return with_endings(self._guessed(word[:end]) if sounds is None else sounds, num_endings)
 
-    def _listed(self, word: str) -> tuple[str, ...] | None:
-        forms = (self._dictionary.get(form) for form in forms_of(word))
+    def _listed(self, word: str, end: int) -> tuple[str, ...] | None:
+        """Return the sounds of the word up to there."""
+        if end > MAX_LISTED:
+            return None
+        forms = (self._dictionary.get(form) for form in forms_of(word[:end]))
         return next((sounds for sounds in forms if sounds is not None), None)
 
     def _guessed(self, word: str) -> tuple[str, ...]:
@@ -223,6 +227,11 @@ _LATIN = re.compile(r"LATIN (SMALL|CAPITAL) LETTER (?:TURNED |OPEN |REVERSED )?(
 def forms_of(word: str) -> tuple[str, str, str]:
     """How a dictionary may have it, the likeliest first."""
     return word, word.lower(), word.capitalize()
+
+
+def with_endings(sounds: tuple[str, ...], number: int) -> tuple[str, ...]:
+    """Behind them so many possessive endings, "cat's's"."""
+    return with_s(sounds) + ("[IH0]", "[Z]") * (number - 1) if number else sounds
 
 
 def with_s(sounds: tuple[str, ...]) -> tuple[str, ...]:
