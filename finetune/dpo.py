@@ -23,7 +23,7 @@ from firstword.finetune.sft import (
     FineTuning,
     check_out,
     finish,
-    told_of_run,
+    run_identity,
     train_settings,
     world_size,
 )
@@ -171,7 +171,7 @@ def prefer(asked: FineTuning, beta: float = DPO_BETA, seed: int = 0) -> Iterator
     lengths = [pair.length for pair in pairs]
     plan = BatchPlan(range(num_held, len(pairs)), lengths, [0] * len(pairs), settings, world_size())
     steps = plan.steps_in(asked.recipe.epochs) if asked.steps is None else asked.steps
-    told = {**told_of_run(asked, task.layouts), "beta": beta}
+    told = {**run_identity(asked, task.layouts), "beta": beta}
     trainer = Trainer(task, out / STATE_FOLDER, train_settings(asked, steps, seed), told)
     yield from trainer.fit(trainer.planned(plan), [[row] for row in range(num_held)])
     if trainer.is_main:

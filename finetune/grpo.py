@@ -22,7 +22,7 @@ from firstword.finetune.errors import FinetuneError
 from firstword.finetune.losses import teacher_forced
 from firstword.finetune.result import STATE_FOLDER
 from firstword.finetune.reward.rewarder import RewardItem, Score, Scorer
-from firstword.finetune.sft import FineTuning, check_out, finish, told_of_run, train_settings
+from firstword.finetune.sft import FineTuning, check_out, finish, run_identity, train_settings
 from firstword.finetune.sources import read_lines
 from firstword.finetune.task import Task, TaskLoss
 from firstword.finetune.text import TextReader
@@ -237,7 +237,7 @@ def reinforce(
     task = GrpoTask(network, settings, speaking.lm_speaker)
     if asked.lora.rank:
         lora.inject(task.network, asked.lora)
-    told = {**told_of_run(asked, texts), **asdict(settings)}
+    told = {**run_identity(asked, texts), **asdict(settings)}
     trainer = Trainer(task, out / STATE_FOLDER, train_settings(asked, asked.steps, seed), told)
 
     def batches_at(step: int) -> list[Rollouts]:

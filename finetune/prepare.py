@@ -248,8 +248,8 @@ def _prepared(todo: Sequence[Shard], settings: PrepareSettings) -> Iterator[int]
                 yield from (one.result() for one in as_completed(coming))
             except BrokenProcessPool:
                 raise FinetuneError(
-                    "a process was killed, as where memory ran out; take fewer --workers, and run the same "
-                    "command again to go on"
+                    "a process ended without an answer, as where memory ran out; take fewer --workers, and "
+                    "run the same command again to go on"
                 ) from None
             finally:
                 pool.shutdown(cancel_futures=True)

@@ -30,7 +30,12 @@ from firstword.finetune.result import (
 from firstword.finetune.task import Task
 from firstword.finetune.trainer import StepReport, Trainer, TrainSettings
 from firstword.models.checkpoint import yaml
-from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
+from firstword.models.checkpoint.open import (
+    Checkpoint,
+    lm_fingerprint,
+    open_checkpoint,
+    token2wav_fingerprint,
+)
 from firstword.models.config import YAML_FILES
 from firstword.models.flow.flow import Flow
 
@@ -92,7 +97,7 @@ def fine_tune(asked: FineTuning, seed: int = 0) -> Iterator[StepReport]:
     steps = plan.steps_in(recipe.epochs) if asked.steps is None else asked.steps
     examples = [(dataset.ids[row], lengths[row]) for row in learned]
     trainer = Trainer(
-        task, out / STATE_FOLDER, train_settings(asked, steps, seed), told_of_run(asked, examples)
+        task, out / STATE_FOLDER, train_settings(asked, steps, seed), run_identity(asked, examples)
     )
     held_batches = in_batches([row for row in rows if row in set(held)], lengths, size * trainer.world)
     yield from trainer.fit(trainer.planned(plan), held_batches)
@@ -134,9 +139,12 @@ def train_settings(asked: FineTuning, steps: int, seed: int) -> TrainSettings:
     )
 
 
-def told_of_run(asked: FineTuning, examples: object) -> dict[str, Any]:
+def run_identity(asked: FineTuning, examples: object) -> dict[str, Any]:
     """What a run that goes on must have in common with its beginning, beside its TrainSettings."""
+    directory = asked.checkpoint.directory
+    made_of = lm_fingerprint(directory) if asked.part == "llm" else token2wav_fingerprint(directory)
     return {
+        "checkpoint": made_of,
         "part": asked.part,
         "lora": asdict(asked.lora),
         "distil": None if asked.distil is None else asdict(asked.distil),

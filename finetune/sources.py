@@ -51,7 +51,7 @@ def find_sources(data: Path, speaker: str | None = None) -> list[Source]:
 
 
 def read_lines(path: Path) -> list[str]:
-    """Of a file in UTF-8; U+2028 and the like, which a text may have, end none. Raises FinetuneError."""
+    """Return the lines of a file in UTF-8; U+2028 and the like end none. Raises FinetuneError."""
     try:
         return path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:

@@ -81,7 +81,7 @@ class Adversary(nn.Module):
 
 
 def _distance(made: Judgement, wanted: Judgement) -> Tensor:
-    """Of the features, relative to their size; layers count equally."""
+    """Return the distance of the features, relative to their size; layers count equally."""
     pairs = zip(made.features, wanted.features, strict=True)
     sides = [(a.float(), b.detach().float()) for a, b in pairs]
     return torch.stack([(a - b).abs().mean() / (b.abs().mean() + 1e-4) for a, b in sides]).mean()

@@ -19,7 +19,7 @@ from firstword.finetune.result import Part, with_solver
 from firstword.finetune.sft import FineTuning, fine_tune, merge, recipe_in
 from firstword.finetune.sources import find_sources
 from firstword.models.checkpoint import yaml
-from firstword.models.checkpoint.open import open_checkpoint
+from firstword.models.checkpoint.open import QWEN2_CONFIG_FILE, open_checkpoint
 from firstword.models.config import ESTIMATOR_FILE, Family
 from firstword.models.flow.flow import Flow
 from tests.finetune.runs import SETTINGS, fitted, flow_task
@@ -129,7 +129,12 @@ def test_adapters_of_both_networks_merge_at_once(tmp_path: Path) -> None:
 def test_a_run_that_was_asked_for_otherwise_is_refused(tmp_path: Path) -> None:
     given = asked("llm", "cosyvoice2", tmp_path, lora=LORA)
     next(fine_tune(given))
+    other_checkpoint = tmp_path / "other"
+    shutil.copytree(given.checkpoint.directory, other_checkpoint)
+    with (other_checkpoint / QWEN2_CONFIG_FILE).open("a") as file:
+        file.write("\n")
     others: dict[str, FineTuning] = {
+        "checkpoint": replace(given, checkpoint=open_checkpoint(other_checkpoint)),
         "lora": replace(given, lora=LoraSettings()),
         "part": replace(given, part="flow"),
         "accumulate": replace(given, recipe=replace(given.recipe, accumulate=2)),
