@@ -55,7 +55,8 @@ class Supervisor:
                 self._failing.add(name)
                 self._on_failure(name)
             else:
-                return self._recover(name)
+                self._recover(name)
+                return
             finally:
                 recovery.cancel()
             pause_s = FIRST_PAUSE_S if loop.time() - began_at > MAX_PAUSE_S else min(2 * pause_s, MAX_PAUSE_S)

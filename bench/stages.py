@@ -19,7 +19,7 @@ import torch
 from rich.table import Table
 
 from firstword.app.audio.encode import AudioEncoder
-from firstword.app.engine.loading import LoadedNetworks, load_networks, set_threads
+from firstword.app.engine.loading import LoadedNetworks, hand_over_soon, load_networks, set_threads
 from firstword.app.engine.text_frontend import text_frontend
 from firstword.app.settings import InvalidSettings, Settings, load_settings
 from firstword.bench.arguments import count
@@ -99,6 +99,7 @@ class Stages:
         """Load a checkpoint. Raises InvalidSettings, and CheckpointError, also if it lacks the speaker."""
         set_threads(settings.networks)
         self.networks = load_networks(replace(settings.networks, backend="torch"), settings.speakers.data_dir)
+        hand_over_soon()
         assert self.networks.lm is not None, "asked to run here"
         self._lm = self.networks.lm
         self._text = text_frontend(self.networks.prompt_builder.tokenizer, self.networks.checkpoint)

@@ -89,11 +89,22 @@ def _copied(source: Path, target: Path) -> int:
 
 
 def _kept(source: Path) -> Iterator[Path]:
-    """Directories may be links, such as that of the batches to a larger disk."""
-    for folder, _, names in os.walk(source, followlinks=True):
+    """Directories may be links, such as that of the batches to a larger disk. Raises OSError."""
+    seen = set()
+    for folder, folders, names in os.walk(source, onerror=_told_unless_deleted, followlinks=True):
+        place = os.stat(folder)
+        if (place.st_dev, place.st_ino) in seen:  # a link to what is above it
+            folders.clear()
+            continue
+        seen.add((place.st_dev, place.st_ino))
         for path in (Path(folder, name) for name in names):
             if path.is_file() and not path.name.endswith(_LEFT_OUT) and path.name not in _OF_THE_MACHINE:
                 yield path
+
+
+def _told_unless_deleted(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def _copy_database(path: Path, copy: Path) -> None:

@@ -132,12 +132,10 @@ def export(
         known = [
             one for one in json_of(ask(client, "GET", "/speakers"))["speakers"] if one["kind"] == "registered"
         ]
-        sharing = Counter(
-            one["name"] for one in known
-        )  # private ones have one name with others, of other owners
+        sharing = Counter(one["name"] for one in known)  # several owners may have a private one of a name
         failed = []
         for one in known:
-            owner = {"owner": one.get("owner") or ""} if sharing[one["name"]] > 1 else {}
+            owner = {"owner": one["owner"]} if sharing[one["name"]] > 1 and one.get("owner") else {}
             stem = ".".join((one["name"], *owner.values()))
             try:
                 _export(client, one["name"], owner, folder / f"{stem}.safetensors")

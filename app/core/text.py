@@ -69,6 +69,7 @@ class TextTask:
             1
         )  # None: the end
         self.transcripts: list[UtteranceTranscript] = []
+        self._num_unspoken = 0  # of them: they take no seed
         self._request = request
         self._resolved = resolved
         self._seed = seed
@@ -251,11 +252,12 @@ class TextTask:
     async def _continue(self, segment: Segment) -> None:
         """Push text to the open utterance, or open one for it."""
         text_ids = segment.text_ids
-        if self._open is not None and self._open.tokens.has_ended:  # by a loop: it takes no more text
+        if self._open is not None and self._open.tokens.has_ended:  # by itself, as in a loop
             self._open = None
         if self._open is None:
             if not text_ids:
                 self.transcripts.append(UtteranceTranscript(segment.source, 0, 0, self._char_start))
+                self._num_unspoken += 1
                 return
             self._open = await self._start(None)
             if segment.first_ids and segment.first_ids != text_ids:
@@ -286,7 +288,7 @@ class TextTask:
         """Start the language model on a segment; None: its text is pushed later."""
         parts, voice, speaker = self._parts, self._request.voice, self._speaker
         wants_words = self._request.delivery.wants_words
-        seed = self._seed + len(self.transcripts)
+        seed = self._seed + len(self.transcripts) - self._num_unspoken
         text_ids = None if segment is None else segment.text_ids
         accent = self._resolved.reading.accent
         asked = parts.prompt_builder.utterance(

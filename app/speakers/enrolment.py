@@ -559,7 +559,7 @@ class Enrolment:
         return stored, found
 
     def _keep(self, stored: StoredSpeaker) -> None:
-        """If the store takes it: it can be computed again."""
+        """Store what was read, if the store takes it: it can be computed again."""
         try:
             self._store.replace_features(stored)
         except (StoreFull, StoreUnavailable) as error:

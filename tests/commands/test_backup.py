@@ -87,6 +87,7 @@ def test_a_directory_behind_a_link_is_copied_too(data: Path, tmp_path: Path) -> 
         server.execute("CREATE TABLE speakers (name)")
     (data / "batches").rename(tmp_path / "larger")
     (data / "batches").symlink_to(tmp_path / "larger")
+    (tmp_path / "larger" / "up").symlink_to(data)  # and back
     assert run("backup", str(tmp_path / "copy")).exit_code == 0
     assert names(tmp_path / "copy") == {"speakers.sqlite3", "batches/one.wav"}
 

@@ -154,6 +154,8 @@ async def test_administrator_names_the_owner_of_one_of_two(client: httpx.AsyncCl
     for owner in ("anna", "bob"):
         answer = await client.get("/speakers/mia", params={"owner": owner}, headers=ROOT)
         assert answer.json()["owner"] == owner
+    own = await client.get("/speakers/mia", params={"owner": "bob"}, headers=BOB)
+    assert own.json()["owner"] == "bob"
     refused = await client.get("/speakers/mia", params={"owner": "anna"}, headers=BOB)
     assert (refused.status_code, error_of(refused)["code"]) == (403, "missing_scope")
     assert (await client.delete("/speakers/mia?owner=bob", headers=ROOT)).status_code == 204

@@ -133,7 +133,6 @@ import sys
 from contextlib import closing
 from pathlib import Path
 from firstword.app.errors import StoreFull
-from firstword.app.speakers import store as store_module
 from firstword.app.speakers.store import SpeakerStore
 from firstword.app.speakers.store_file import reserve_of
 from tests.speakers.test_store_faults import speaker
@@ -174,7 +173,6 @@ with closing(SpeakerStore(path)) as store:
 """
 
 
-@pytest.mark.slow
 def test_a_check_that_the_end_of_the_server_breaks_off_finds_no_damage(
     store: SpeakerStore, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +185,7 @@ def test_a_check_that_the_end_of_the_server_breaks_off_finds_no_damage(
     assert not caplog.records
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_said_in_words_and_can_be_deleted_from(tmp_path: Path) -> None:
     mounted = 'mount -t tmpfs -o size=6m none "$0" && exec "$@"'
     shell = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]

@@ -150,6 +150,8 @@ class InferenceStream:
     async def answer(self, read: Any, request: Any) -> None:
         """Write the responses of one request. What fails is written as an error and ends no other.
 
+        Raises StreamTimeout, which ends the call, where the client reads nothing.
+
         A model that speaks has its final flag in an empty response of its own, behind an error too: the
         published client stops at the flag before it reads what is with it.
         """

@@ -37,11 +37,12 @@ async def test_a_request_that_waited_for_a_session_does_not_use_it_once_it_has_e
     given_up = asyncio.create_task(inference.whole(asked(inference, 10), Caller(ANYBODY, 0.0)))
     await until(lambda: inference.num_sessions == 1)
     again = asyncio.create_task(inference.whole(asked(inference, 10), Caller(ANYBODY, 0.0)))
-    for _ in range(5):
-        await asyncio.sleep(0)  # it waits
+    (session,) = inference._sessions.values()
+    await until(lambda: bool(session.lock._waiters))
     given_up.cancel()
-    with pytest.raises(InvalidRequest, match="ended while this request waited"):
-        await again
+    async with asyncio.timeout(20):
+        with pytest.raises(InvalidRequest, match="ended while this request waited"):
+            await again
     assert stages.open_sessions == []
     assert stages.pause is not None
     stages.pause.set()

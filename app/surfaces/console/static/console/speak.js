@@ -189,9 +189,9 @@ async function speak() {
     await receive(audio, mine, startedAt);
     $("speak-status").textContent = `Spoken by ${spoken.speaker} with seed ${spoken.seed}.`;
   } catch (error) {
-    if (error.name === "AbortError") {
-      if (player === mine) $("speak-status").textContent = "Stopped.";
-    } else {
+    if (player !== mine) return; // another was begun
+    if (error.name === "AbortError") $("speak-status").textContent = "Stopped.";
+    else {
       $("speak-status").textContent = "Nothing more came.";
       // Any other error came while the body was read.
       const isAnswer = error instanceof FirstwordError && (error.status || error.code === "unreachable");
