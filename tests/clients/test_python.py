@@ -36,6 +36,12 @@ async def pieces(*given: str | None) -> AsyncIterator[str | None]:
         yield piece
 
 
+async def held_back(goes_on: asyncio.Event) -> AsyncIterator[str]:
+    yield HELLO
+    await goes_on.wait()
+    yield "What nobody hears."
+
+
 def written(*given: str | None) -> Iterator[str | None]:
     yield from given
 
@@ -182,16 +188,11 @@ async def test_a_lost_speech_leaves_the_next_connection_alone() -> None:
     engine = FakeEngine(pause=asyncio.Event(), pauses_after_chunks=1)
     goes_on = asyncio.Event()
 
-    async def written() -> AsyncIterator[str]:
-        yield HELLO
-        await goes_on.wait()
-        yield "What nobody hears."
-
     async with (
         serving(make_services(engine)) as url,
         AsyncClient(url) as client,
         asyncio.timeout(PATIENCE_S),
-        client.speak(written()) as lost,
+        client.speak(held_back(goes_on)) as lost,
     ):
         audio_of = aiter(lost)
         assert (await anext(audio_of)).pcm
@@ -257,16 +258,11 @@ async def test_another_task_interrupts_whoever_listens() -> None:
 async def test_nothing_is_written_behind_an_interruption() -> None:
     engine, goes_on = FakeEngine(), asyncio.Event()
 
-    async def written_slowly() -> AsyncIterator[str]:
-        yield HELLO
-        await goes_on.wait()
-        yield "What nobody hears."
-
     async with (
         serving(make_services(engine)) as url,
         AsyncClient(url) as client,
         asyncio.timeout(PATIENCE_S),
-        client.speak(written_slowly()) as spoken,
+        client.speak(held_back(goes_on)) as spoken,
     ):
         async for piece in spoken:
             spoken.note_played(len(piece.pcm))
