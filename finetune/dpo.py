@@ -171,8 +171,8 @@ def prefer(asked: FineTuning, beta: float = DPO_BETA, seed: int = 0) -> Iterator
     lengths = [pair.length for pair in pairs]
     plan = BatchPlan(range(num_held, len(pairs)), lengths, [0] * len(pairs), settings, world_size())
     steps = plan.steps_in(asked.recipe.epochs) if asked.steps is None else asked.steps
-    told = {**run_identity(asked, task.layouts), "beta": beta}
-    trainer = Trainer(task, out / STATE_FOLDER, train_settings(asked, steps, seed), told)
+    identity = {**run_identity(asked, task.layouts), "beta": beta}
+    trainer = Trainer(task, out / STATE_FOLDER, train_settings(asked, steps, seed), identity)
     yield from trainer.fit(trainer.planned(plan), [[row] for row in range(num_held)])
     if trainer.is_main:
         finish(asked, trainer, {})

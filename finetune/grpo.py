@@ -237,8 +237,8 @@ def reinforce(
     task = GrpoTask(network, settings, speaking.lm_speaker)
     if asked.lora.rank:
         lora.inject(task.network, asked.lora)
-    told = {**run_identity(asked, texts), **asdict(settings)}
-    trainer = Trainer(task, out / STATE_FOLDER, train_settings(asked, asked.steps, seed), told)
+    identity = {**run_identity(asked, texts), **asdict(settings)}
+    trainer = Trainer(task, out / STATE_FOLDER, train_settings(asked, asked.steps, seed), identity)
 
     def batches_at(step: int) -> list[Rollouts]:
         rng = np.random.default_rng((seed, step, trainer.rank))

@@ -29,6 +29,7 @@ from firstword.finetune.errors import FinetuneError
 from firstword.finetune.recipe import Schedule
 from firstword.finetune.schedule import rate_at
 from firstword.finetune.task import Task, TaskLoss
+from firstword.models.files import write_whole
 
 STATE_FILE: Final = "state.pt"
 _ADAM_BETAS: Final = (0.9, 0.999)
@@ -234,9 +235,7 @@ class Trainer:
         path = self._folder / "settings.json"
         if self.is_main and not path.exists():
             self._folder.mkdir(parents=True, exist_ok=True)
-            partial = path.with_suffix(".partial")
-            partial.write_text(json.dumps(given, indent=2) + "\n", encoding="utf-8")
-            partial.replace(path)
+            write_whole(path, f"{json.dumps(given, indent=2)}\n".encode())
         self.accelerator.wait_for_everyone()
         before = json.loads(path.read_text(encoding="utf-8"))
         changed = [

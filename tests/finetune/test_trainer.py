@@ -63,12 +63,12 @@ def test_a_run_with_other_settings_is_refused(tmp_path: Path) -> None:
 def test_settings_that_were_half_written_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = lm_task(prepared("cosyvoice2"))
 
-    def full(path: Path, text: str, encoding: str) -> int:
-        path.write_bytes(text.encode()[:9])
+    def full(descriptor: int) -> None:
+        os.truncate(descriptor, 9)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "write_text", full)
+        patched.setattr(os, "fsync", full)
         with pytest.raises(OSError, match="No space"):
             Trainer(task, tmp_path, SETTINGS)
     assert Trainer(task, tmp_path, SETTINGS).step == 0

@@ -195,7 +195,7 @@ def _complete(file: BinaryIO, session: StreamSession, output: OutputFormat, num_
 
 
 def _sign(path: Path, service: Service, output: OutputFormat) -> None:
-    """On the disk too: an item that is done is not spoken again after a power failure."""
+    """Write the signed file to the disk: an item that is done is not spoken again after a power failure."""
     content = service.provenance.signed(path.read_bytes(), output.format)
     with path.open("wb") as file:
         file.write(content)

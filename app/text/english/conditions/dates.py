@@ -81,17 +81,19 @@ def is_age(found: Match, context: Context) -> bool:
     return not ahead[:1].isalpha() or context.is_ahead(found.end(), contexts.AGED)
 
 
+_IN = frozenset(["in"])
+
+
 def is_decade(found: Match, context: Context, digits: str) -> bool:
     """ "in the 30s" and "in 80s style", not "done in 30s" or "reloads in 60s."."""
-    if context.is_behind(found.start(), frozenset(["in"])):
+    if context.is_behind(found.start(), _IN):
         return digits >= "60" and context.ahead(found.end())[:1].isalpha()
     return context.is_behind(found.start(), contexts.DECADE_BEHIND)
 
 
 def is_bare_decade(found: Match, context: Context) -> bool:
     """ "30s" only after a word such as "the"; the later ones unless somebody waits for so long."""
-    is_behind_in = context.is_behind(found.start(), frozenset(["in"]))
-    if found["digits"] in ("60", "70", "80", "90") and not is_behind_in:
+    if found["digits"] in ("60", "70", "80", "90") and not context.is_behind(found.start(), _IN):
         waited = contexts.WAITED | contexts.DURATIONS | contexts.ABOUT | contexts.ARTICLES
         if not context.is_behind(found.start(), waited - contexts.DECADE_BEHIND):
             return not context.is_ahead(found.end(), contexts.AGO | contexts.TIMED)
