@@ -195,6 +195,7 @@ class MandarinCorpusSettings:
     joined: int  # two sentences
     mixed: int  # with words of both languages
     words: int  # one to three everyday words
+    phrases: int  # two to eight words of a dictionary
     english: int  # of those that the English corpus says
     shard: int
 

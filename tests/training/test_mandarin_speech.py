@@ -60,7 +60,7 @@ def test_unheard_texts_are_kept_without_those_that_have_english(settings: Settin
 
 
 def test_voices_take_turns_at_unheard_texts_by_shares_of_their_own(settings: Settings) -> None:
-    made = replace(settings.mandarin.unheard, sentences=8, joined=0, words=2, shard=1)
+    made = replace(settings.mandarin.unheard, sentences=8, joined=0, words=2, phrases=0, shard=1)
     settings = replace(settings, mandarin=replace(settings.mandarin, unheard=made))
     shards = speech.plan_unheard(settings)
     assert [one.voice.name for one in shards[:5]] == ["lotus", "lotus", "bamboo", "lotus", "lotus"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from firstword.models.tokenizer.qwen2 import Qwen2Tokenizer, special_tokens
-from training.settings import DEFAULT, CorpusSettings, SettingsError, read_settings
+from training.settings import DEFAULT, CorpusSettings, MandarinCorpusSettings, SettingsError, read_settings
 from training.text import corpus, documents, mandarin, numbers, prose
 from training.text.drills import drills
 from training.text.grammar import Grammar, GrammarError
@@ -119,6 +119,16 @@ def test_mandarin_is_made_without_the_evaluations_and_without_digits(rule: str) 
         words = mandarin.read_characters(text)
         assert runs.isdisjoint(tuple(words[i : i + 5]) for i in range(len(words) - 4)), text
         assert re.fullmatch(rf"[\u4e00-\u9fff，。！？、；：“”.,!?{latin}]+", text), text  # noqa: RUF001
+
+
+def test_phrases_are_words_of_a_dictionary_with_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mandarin, "_dictionary", lambda: (["苹果", "矛盾", "图书馆"], [1.0, 2.0, 3.0]))
+    none = dict.fromkeys(("sentences", "joined", "mixed", "words", "english"), 0)
+    texts = mandarin.make_corpus(MandarinCorpusSettings(**none, phrases=200, shard=1), (), random.Random(3))
+    assert len(set(texts)) == 200
+    word = "(苹果|矛盾|图书馆)"
+    assert all(re.fullmatch(f"({word}[，、]?){{1,7}}{word}[。！？]", text) for text in texts)  # noqa: RUF001
+    assert {"，", "、"} <= set("".join(texts))  # noqa: RUF001
 
 
 def test_a_grammar_chooses_articles_and_options(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import random
 import re
 from collections.abc import Sequence
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 
 from training.settings import MandarinCorpusSettings
@@ -13,8 +14,13 @@ from training.text.grammar import Grammar
 _FOLDER = Path(__file__).parent
 _KEPT_OUT_CHARACTERS = 5
 _NUM_WORDS = (1, 1, 1, 2, 2, 3)
+_PHRASE_WORDS = (2, 3, 4, 5, 6, 8)
+_PAUSES = 0.3  # of a phrase's words have a comma behind them
+_RARITY = 0.35  # the power of how often a word is used by which it is drawn
 _ENGLISH_LENGTHS = range(20, 110)  # letters
 _WORD = re.compile(r"(?<![\u4e00-\u9fff])[\u4e00-\u9fff]{2,6}(?![\u4e00-\u9fff])")
+_DICTIONARY_WORD = re.compile(r"[\u4e00-\u9fff]{2,4}")
+_COUNTED = 3
 _UNIT = re.compile(r"[\u3400-\u9fff]|[a-z']*[a-z][a-z']*")
 
 
@@ -43,6 +49,7 @@ def make_corpus(plan: MandarinCorpusSettings, english: Sequence[str], rng: rando
     texts = [*alone, *(text for text in joined if _kept_out().allows(text))]
     texts += make_texts(plan.mixed, rng, "mixed")
     texts += different(plan.words, _kept_out(), lambda: _words(rng))
+    texts += different(plan.phrases, _kept_out(), lambda: _phrase(rng))
     fitting = [text for text in english if len(text) in _ENGLISH_LENGTHS]
     texts += rng.sample(fitting, min(plan.english, len(fitting)))
     rng.shuffle(texts)
@@ -58,6 +65,27 @@ def make_texts(number: int, rng: random.Random, rule: str = "sentence") -> list[
 def _words(rng: random.Random) -> str:
     """One everyday word to three."""
     return "，".join(rng.sample(_everyday_words(), rng.choice(_NUM_WORDS))) + rng.choice("。。。。！？")  # noqa: RUF001
+
+
+def _phrase(rng: random.Random) -> str:
+    """Words of a dictionary, rare ones as well, so that sounds meet that no grammar brings together."""
+    words, sums = _dictionary()
+    drawn = rng.choices(words, cum_weights=sums, k=rng.choice(_PHRASE_WORDS))
+    joined = [word + rng.choice(("，", "、")) if rng.random() < _PAUSES else word for word in drawn[:-1]]  # noqa: RUF001
+    return "".join(joined) + drawn[-1] + rng.choice("。。。。！？")  # noqa: RUF001
+
+
+@cache
+def _dictionary() -> tuple[list[str], list[float]]:
+    """jieba's words of two to four characters that were counted thrice, and the sums of their weights."""
+    import jieba
+
+    path = Path(jieba.__file__).with_name("dict.txt")
+    rows = (line.split() for line in path.read_text(encoding="utf-8").splitlines())
+    counts = {
+        row[0]: int(row[1]) for row in rows if _DICTIONARY_WORD.fullmatch(row[0]) and int(row[1]) >= _COUNTED
+    }
+    return list(counts), list(accumulate(count**_RARITY for count in counts.values()))
 
 
 @cache
