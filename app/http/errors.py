@@ -253,6 +253,7 @@ def _allowed_methods(request: Request) -> list[str]:
     """Return the methods of all routes with the request's path, of which the router names the first's."""
     routes = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
     methods = {method for route in routes for method in getattr(route, "methods", None) or ()}
+    methods = methods or {"GET"}  # of static files, whose paths are no routes
     return sorted(methods | ({"HEAD"} if "GET" in methods else set()))
 
 

@@ -184,6 +184,14 @@ async def test_an_unknown_path_is_not_found(method: str, path: str, status: int)
 
 
 @pytest.mark.anyio
+async def test_files_say_which_methods_they_know() -> None:
+    async with in_process(make_services()) as client:
+        answer = await client.post("/assets/console/style.css")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
+    assert error_of(answer)["message"] == "POST not allowed on /assets/console/style.css; allowed: GET, HEAD"
+
+
+@pytest.mark.anyio
 async def test_a_method_that_a_path_does_not_know_is_refused() -> None:
     async with in_process(make_services()) as client:
         answer = await client.delete("/v1/audio/speech")
