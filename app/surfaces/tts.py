@@ -1,5 +1,6 @@
 """`POST /tts` and `GET /tts`: text in, audio out as it is made; signed addresses of the latter."""
 
+import base64
 import json
 from datetime import UTC, datetime
 from typing import Annotated
@@ -92,6 +93,8 @@ async def sign_url(body: SignedUrlBody, request: Request, service: ServiceHere) 
     info.limits.check_text(len(body.text))
     if body.speaker is not None:
         service.speakers.get(body.speaker, client)
+    if isinstance(body.reference_audio, bytes):  # of a form; an address takes text
+        body.reference_audio = base64.b64encode(body.reference_audio).decode()
     fields = body.model_dump(mode="json", exclude_unset=True, exclude={"expires_in_s"})
     parameters = [
         (name, value if isinstance(value, str) else json.dumps(value))

@@ -10,6 +10,7 @@ import pytest
 from firstword.app.clients import Client
 from firstword.app.errors import InvalidSignature
 from firstword.app.http.keys import KeyRing, UrlSigner
+from firstword.app.speakers.interface import SentRecording
 from firstword.app.surfaces.tts import MAX_LIFETIME_S, MAX_URL_CHARS
 from tests.support.clock import Clock
 from tests.support.fake_engine import INFO, FakeEngine
@@ -80,6 +81,21 @@ async def test_signed_address_speaks_without_a_key() -> None:
     parameters = parse_qs(urlsplit(url).query)
     assert {"signed_by", "expires", "signature"} < parameters.keys()
     assert parameters["signed_by"] == ["anna"]
+
+
+async def test_recording_of_a_form_stands_in_the_address() -> None:
+    engine, recording = FakeEngine(), b"RIFF\xff\xfe"
+    async with in_process(make_services(engine, keys=KEYS)) as client:
+        answer = await client.post(
+            "/v1/signed-urls",
+            data={"text": TEXT},
+            files={"reference_audio": ("a.wav", recording)},
+            headers=ANNA,
+        )
+        assert (await client.get(answer.json()["url"])).status_code == 200
+    sent = engine.streams[0].request.voice.reference
+    assert isinstance(sent, SentRecording)
+    assert sent.content == recording
 
 
 async def test_changed_address_is_refused() -> None:
