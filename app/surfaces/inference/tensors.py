@@ -1,5 +1,6 @@
 """Tensors of the Open Inference Protocol: their types, their bytes, their JSON."""
 
+import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -58,12 +59,9 @@ def checked_shape(spec: TensorSpec, datatype: str, shape: Sequence[int]) -> tupl
             "the server batches by itself",
             spec.name,
         )
-    count = 1
-    for size in shape:
-        count *= size
-    if count > MAX_ELEMENTS:
+    if math.prod(shape) > MAX_ELEMENTS:  # not shown: a product may have more digits than Python prints
         raise InvalidRequest(
-            f"input `{spec.name}` has {count} elements; expected {MAX_ELEMENTS} at most", spec.name
+            f"input `{spec.name}` has too many elements; expected {MAX_ELEMENTS} at most", spec.name
         )
     return tuple(shape)
 

@@ -80,6 +80,12 @@ async def test_what_fails_before_the_first_chunk_has_its_status_and_later_is_the
         ),
         (
             "infer",
+            b'{"inputs": [{"name": "reference_wav", "datatype": "FP32", "shape": [1, 1%s]}]}' % (b"0" * 4299),
+            400,
+            "at most",
+        ),
+        (
+            "infer",
             b'{"inputs": [{"name": "target_text", "datatype": "BYTES", "shape": [1, 1],'
             b' "parameters": {"binary_data_size": 9}}]}',
             400,
