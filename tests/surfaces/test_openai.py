@@ -310,6 +310,13 @@ async def test_fields_of_other_servers_are_honoured_and_the_rest_ignored() -> No
     assert answer.headers["content-length"] == str(len("Hi.") * 400 * 2)
 
 
+async def test_refused_instructions_are_named_as_openai_names_them() -> None:
+    engine = FakeEngine(refusal=InvalidRequest("no", "instruct"))
+    async with in_process(make_services(engine)) as client:
+        answer = await client.post("/v1/audio/speech", json={"input": "Hi.", "instructions": "gladly"})
+    assert (answer.status_code, error_of(answer)["param"]) == (400, "instructions")
+
+
 async def test_instructions_are_ignored_where_none_can_be_taken() -> None:
     engine = FakeEngine(info=replace(INFO, voice_modes=("zero_shot", "cross_lingual")))
     async with in_process(make_services(engine)) as client:

@@ -209,6 +209,8 @@ def _in_openai_words(error: Exception) -> Exception:
             return StringTooLong(error.message, "input")
         case InvalidRequest(param="text"):
             return InvalidRequest(error.message, "input")
+        case InvalidRequest(param="instruct"):
+            return InvalidRequest(error.message, "instructions")
         case SpeakerNotFound():
             return SpeakerNotFound(error.message, "voice")
     return error
