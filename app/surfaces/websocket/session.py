@@ -112,7 +112,7 @@ class WebSocketSession:
         self._ended: deque[str] = deque(maxlen=MAX_ENDED_CONTEXTS)
         # Contexts that are done, the last ones of a minute: a cancel of them is answered, as all is sent long
         # before it has been played.
-        self._done: dict[str, Context] = {}
+        self._done: dict[str, tuple[Context, asyncio.TimerHandle]] = {}
         self._close_when_empty: Close | None = None  # how to close once the contexts have ended
         self._end: asyncio.Future[_End] = asyncio.get_running_loop().create_future()
         self._idle_timer: asyncio.Timeout | None = None
@@ -135,6 +135,9 @@ class WebSocketSession:
                 raise _StopTasks
         except* _StopTasks:
             pass
+        finally:
+            for context_id in list(self._done):
+                self._take_done(context_id)
 
     async def _wait_for_end(self) -> _End:
         idle_timeout_s = self._limits.idle_timeout_s
@@ -235,7 +238,7 @@ class WebSocketSession:
                 self._taking_text(message.context).end_text()
 
     async def _cancel(self, message: Cancel) -> None:
-        if (done := self._done.pop(message.context, None)) is not None:
+        if (done := self._take_done(message.context)) is not None:
             await self._send_queue.post(done.cancelled(message.played_ms))
         elif self._has_ended(message.context):
             self._clear_failed(message.context)
@@ -269,7 +272,7 @@ class WebSocketSession:
         context = Context(start, self._service, peer, self._send_queue, is_explicit, reference)
         self._clear_failed(context.id)
         self._contexts[context.id] = context
-        self._done.pop(context.id, None)
+        self._take_done(context.id)
         context.task = self._tasks.create_task(self._run(context))
         return context
 
@@ -299,14 +302,19 @@ class WebSocketSession:
             self._ended.append(context_id)
 
     def _keep_done(self, context: Context) -> None:
-        def forget() -> None:
-            if self._done.get(context.id) is context:
-                del self._done[context.id]
-
-        self._done[context.id] = context
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(CANCEL_AFTER_DONE_S, self._take_done, context.id)
+        self._done[context.id] = context, timer
         if len(self._done) > self._limits.max_contexts:
-            del self._done[next(iter(self._done))]
-        asyncio.get_running_loop().call_later(CANCEL_AFTER_DONE_S, forget)
+            self._take_done(next(iter(self._done)))
+
+    def _take_done(self, context_id: str) -> Context | None:
+        """Return a context that is done and forget it; a timer that goes on would keep it alive."""
+        if context_id not in self._done:
+            return None
+        context, timer = self._done.pop(context_id)
+        timer.cancel()
+        return context
 
     def _get(self, context_id: str) -> Context:
         context = self._contexts.get(context_id)

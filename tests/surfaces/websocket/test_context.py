@@ -1,6 +1,8 @@
 """`WS /tts/stream` does what docs/api.md says, message by message."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 from firstword.app.audio.formats import AudioFormat
 from firstword.app.core.interface import Audio
 from firstword.app.core.transcript import TimedWord
+from firstword.app.http.context import Context
 from firstword.app.options import Limits
 from tests.support import sounds
 from tests.support.fake_engine import (
@@ -231,6 +234,26 @@ async def test_contexts_that_are_done_are_forgotten_when_others_are() -> None:
         await client.still_answers()
         await client.send("cancel", context="b")
         assert (await client.receive())["type"] == "cancelled"
+
+
+async def test_contexts_that_are_forgotten_are_freed(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = weakref.WeakSet[Context]()
+
+    class Watched(Context):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            begun.add(self)
+
+    monkeypatch.setattr("firstword.app.surfaces.websocket.session.Context", Watched)
+    async with ws_client(make_services(limits=Limits(max_contexts=2))) as client:
+        for name in "abcde":
+            await client.send_turn("One.", name)
+            await client.receive_until("done", name)
+        await client.still_answers()
+        gc.collect()
+        assert len(begun) == 2
+    gc.collect()
+    assert not begun  # though a socket's last ones may be cancelled for a minute
 
 
 async def test_a_cancel_with_a_bad_time_is_refused() -> None:
