@@ -397,12 +397,10 @@ class BatchStore:
 
     def finish(self, job: Job, num_bytes: int, audio_s: float) -> bool:
         """Return whether it was still wanted; its text is forgotten. The audio is at the job's path."""
-        with self._lock:
-            self._free_bytes -= num_bytes
-        return self._end(job, ("done", num_bytes, audio_s, None, None))
+        return self._end(job, "done", num_bytes, audio_s)
 
     def fail(self, job: Job, code: str, message: str) -> None:
-        self._end(job, ("failed", 0, 0.0, code, message))
+        self._end(job, "failed", 0, 0.0, code, message)
 
     def release(self, job: Job) -> bool:
         """It is to be spoken later. Return whether it is still wanted."""
@@ -576,17 +574,29 @@ class BatchStore:
             "(FIRSTWORD_BATCH_DISK_MB); download and delete finished ones"
         )
 
-    def _end(self, job: Job, outcome: Iterable[object]) -> bool:
+    def _end(
+        self,
+        job: Job,
+        state: ItemState,
+        num_bytes: int,
+        audio_s: float,
+        code: str | None = None,
+        message: str | None = None,
+    ) -> bool:
         database = self._file()
         with database.writing(erases=True):
             ended = database.execute(
                 f"""UPDATE items SET state = ?, num_bytes = ?, audio_s = ?, code = ?, message = ?,
                 request = '' WHERE {self._own} AND number = ?
                 AND batch = (SELECT number FROM batches WHERE id = ?)""",
-                (*outcome, job.number, job.batch),
+                (state, num_bytes, audio_s, code, message, job.number, job.batch),
             )
             if ended.rowcount and self.is_shared and job.path.exists():
                 self._keep_audio(job)
+            with self._lock:
+                self._writing_bytes.pop(job, None)
+                if ended.rowcount:
+                    self._free_bytes -= num_bytes
         if self.is_shared:
             job.path.unlink(missing_ok=True)
         return ended.rowcount > 0

@@ -268,6 +268,23 @@ async def test_room_is_bounded_in_bytes_batches_and_items(
         assert "10000" in str(error_of(answer)["message"])
 
 
+async def test_audio_counts_once_while_its_item_is_finished(tmp_path: Path) -> None:
+    kept = BatchStore(tmp_path, 1000)
+    kept.add("", [NewItem(name, "wav", "{}") for name in "123"])
+    first, second, third = (kept.take() for _ in range(3))
+    assert first is not None
+    assert second is not None
+    assert third is not None
+    kept.wrote(first, 600)
+    assert kept.finish(first, 600, 1.0)
+    kept.wrote(second, 300)  # before the first one's writer has said that it stopped
+    kept.stopped_writing(second)
+    kept.cancel(third.batch)
+    assert not kept.finish(third, 300, 1.0)
+    kept.wrote(second, 300)  # what was cancelled takes no room
+    kept.close()
+
+
 async def test_no_room_for_audio_lets_items_wait_until_there_is(tmp_path: Path) -> None:
     kept = BatchStore(tmp_path, 1000)
     first = kept.add("", [NewItem("1", "wav", "{}"), NewItem("2", "wav", "{}")])
