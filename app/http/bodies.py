@@ -60,7 +60,7 @@ class BodyLimitMiddleware:
             await send(message)
 
         limit = matched_of(scope).body_limit
-        timeout_s = self._limits.body_timeout_s if limit.timeout_s is None else limit.timeout_s
+        timeout_s = self._limits.body_timeout_s
         try:
             async with asyncio.timeout(timeout_s):
                 await self._read(body, limit, scope, receive)

@@ -14,14 +14,10 @@ FORM_BYTES = 64 * 1024  # what an upload's form may add to its file
 
 @dataclass(frozen=True, slots=True)
 class BodyLimit:
-    """How large the body of a route's requests may be, how long it may take, and the error for a larger one.
-
-    timeout_s: None is the time of FIRSTWORD_BODY_TIMEOUT_S.
-    """
+    """How large the body of a route's requests may be, and the error for a larger one."""
 
     max_bytes: int
     error: Callable[[], TtsError]
-    timeout_s: float | None = None
 
 
 LimitOfBody = Callable[[Limits], BodyLimit]

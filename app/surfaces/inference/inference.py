@@ -70,7 +70,6 @@ class InferenceRequest:
     id: str
     inputs: Mapping[str, Tensor]
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    outputs: tuple[str, ...] = ()  # wanted; none named: all
 
 
 class _AnothersSession(InvalidRequest):
@@ -112,7 +111,7 @@ class Inference:
         parameters: Mapping[str, Any],
         outputs: Iterable[str],
     ) -> InferenceRequest:
-        """Check what is there of a request. Raises InvalidRequest."""
+        """Check what is there of a request. outputs: names of those that are wanted. Raises InvalidRequest."""
         for spec in model.inputs:
             if spec.name not in inputs and not spec.is_optional:
                 raise InvalidRequest(
@@ -120,14 +119,13 @@ class Inference:
                     f"{[1, *spec.dims]}",
                     spec.name,
                 )
-        names = tuple(outputs)
-        for name in names:
+        for name in outputs:
             if name != model.output.name:
                 raise InvalidRequest(
                     f"model `{model.name}` has no output {name[:64]!a}; it has `{model.output.name}`",
                     name[:64],
                 )
-        return InferenceRequest(model, id, inputs, parameters, names)
+        return InferenceRequest(model, id, inputs, parameters)
 
     async def run(self, request: InferenceRequest, caller: Caller) -> AsyncGenerator[Tensor, None]:
         """Yield the model's output: of one that speaks texts chunk by chunk, else once; each (1, ...).
