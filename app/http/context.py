@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from firstword.app.clients import Client
 from firstword.app.core.interface import Flushed, SynthesisRequest
-from firstword.app.errors import CancelReason, InvalidRequest, StreamTimeout, UploadTooLarge, Wire
+from firstword.app.errors import CancelReason, InvalidRequest, StreamTimeout, Wire
 from firstword.app.http.context_messages import (
     AudioFrame,
     Cancelled,
@@ -24,6 +24,7 @@ from firstword.app.http.context_messages import (
     TextWarning,
 )
 from firstword.app.http.encoding import StreamEncoder
+from firstword.app.http.limits import check_recording
 from firstword.app.http.service import Service
 from firstword.app.http.session import StreamSession
 from firstword.app.http.streaming import resolve_output_format
@@ -77,12 +78,7 @@ class Context:
         Raises InvalidRequest, SpeakerNotFound, and UploadTooLarge for the recording that is to follow.
         """
         info = service.engine.info
-        max_bytes = service.limits.max_reference_bytes
-        if (start.reference_bytes or 0) > max_bytes:
-            raise UploadTooLarge(
-                f"a recording of {start.reference_bytes} bytes; expected {max_bytes} at most: send a shorter "
-                "or compressed one"
-            )
+        check_recording(start.reference_bytes or 0, service.limits.max_reference_bytes)
         self._reference_text = checked_transcript(start.reference_text, "reference_text")
         self._recording = bytearray()
         self._num_missing = start.reference_bytes or 0  # bytes of the recording that are still to come

@@ -2,11 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Collection, Coroutine
-from contextlib import aclosing
-from typing import Any, get_args, get_origin
+from collections.abc import Callable, Collection, Coroutine, Iterator
+from contextlib import aclosing, contextmanager
+from typing import Any, Final, get_args, get_origin
 from urllib.parse import parse_qsl
 
+from fastapi import Form
 from fastapi.routing import APIRoute
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData, UploadFile
@@ -16,8 +17,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
-from firstword.app.errors import InvalidRequest
-from firstword.app.http.limits import upload_too_large
+from firstword.app.audio.decode import RecordingTooLong, UndecodableAudio
+from firstword.app.errors import AudioTooLong, BadAudio, InvalidRequest
+from firstword.app.http.limits import check_upload
 from firstword.app.http.service import Service
 
 MAX_FILES = 4
@@ -25,6 +27,7 @@ MAX_FIELDS = 64
 LARGE_BODY_BYTES = 64 * 1024  # more JSON than that is parsed in a thread
 FORM_TYPE = b"multipart/form-data"
 URLENCODED_TYPE = b"application/x-www-form-urlencoded"
+MULTIPART: Final = Form(media_type=FORM_TYPE.decode())
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -151,9 +154,19 @@ async def _fields_of(form: FormData, in_json: Collection[str]) -> dict[str, Any]
 
 
 async def read_upload(file: UploadFile, max_bytes: int, request: Request, service: Service) -> bytes:
-    """Return the file's content. Raises RateLimited, and UploadTooLarge: the form's limit is higher."""
+    """Return the file's content. Raises RateLimited and UploadTooLarge."""
     service.quotas.charge(request.state.client.name)
     content = await file.read()
-    if len(content) > max_bytes:
-        raise upload_too_large(max_bytes)
+    check_upload(content, max_bytes)
     return content
+
+
+@contextmanager
+def decoding() -> Iterator[None]:
+    """Raise BadAudio and AudioTooLong for what cannot be decoded."""
+    try:
+        yield
+    except RecordingTooLong as error:
+        raise AudioTooLong(str(error)) from error
+    except UndecodableAudio as error:
+        raise BadAudio(str(error)) from error

@@ -52,6 +52,21 @@ def upload_body(bytes_of_file: Callable[[Limits], int], num_form_bytes: int = FO
     return limit
 
 
+def check_upload(content: bytes, max_bytes: int) -> None:
+    """Raise UploadTooLarge: a form's own limit is higher than its file's."""
+    if len(content) > max_bytes:
+        raise upload_too_large(max_bytes)
+
+
+def check_recording(num_bytes: int, max_bytes: int) -> None:
+    """Raise UploadTooLarge for the recording of a request."""
+    if num_bytes > max_bytes:
+        raise UploadTooLarge(
+            f"a recording of {num_bytes} bytes; expected {max_bytes} at most: send a shorter or compressed "
+            "one"
+        )
+
+
 def upload_too_large(max_bytes: int) -> UploadTooLarge:
     max_mib = max_bytes / 1024**2
     return UploadTooLarge(f"the upload is larger than {max_mib:g} MiB; send a shorter or compressed file")

@@ -17,6 +17,11 @@ _ACCEPTED_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _RESPONSE_STARTS = {"http.response.start", "websocket.accept", "websocket.http.response.start"}
 
 
+def request_id_of(given: str) -> str:
+    """Return the id that a client gave its request, or one of ours."""
+    return given if _ACCEPTED_REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+
+
 class TimingMiddleware:
     """Give every HTTP and WebSocket request an id and a time, and its response the headers that report them.
 
@@ -34,9 +39,7 @@ class TimingMiddleware:
             await self._app(scope, receive, send)
             return
         received_s = self._clock()
-        request_id = Headers(scope=scope).get("X-Request-Id", "")
-        if not _ACCEPTED_REQUEST_ID.fullmatch(request_id):
-            request_id = uuid.uuid4().hex
+        request_id = request_id_of(Headers(scope=scope).get("X-Request-Id", ""))
         # A dict of its own: a server may give every request the same one.
         scope["state"] = {**scope.get("state", {}), "request_id": request_id, "received_s": received_s}
 

@@ -4,16 +4,17 @@ import asyncio
 import base64
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
 
 from firstword.app.audio.formats import FORMATS, MAX_CLEAR_SPEED, MIN_CLEAR_SPEED, AudioFormat
 from firstword.app.clients import Client
 from firstword.app.core.interface import Delivery, FlowContext, SynthesisRequest, VoiceChoice, VoiceMode
 from firstword.app.core.transcript import TimedWord
-from firstword.app.errors import InvalidRequest, UploadTooLarge, Wire
-from firstword.app.http.errors import ErrorType
+from firstword.app.errors import InvalidRequest, Wire
+from firstword.app.http.errors import ErrorType, invalid_request
+from firstword.app.http.limits import check_recording
 from firstword.app.speakers.interface import SentRecording, checked_transcript
 from firstword.app.speech_options import NotBoolean, SpeechOptions
 
@@ -24,11 +25,18 @@ MAX_SEED = 2**53 - 1  # the largest that every JSON parser represents exactly
 # Pydantic lets lone surrogates through in a string without a limit; they cannot be encoded again.
 Name = Annotated[str, Field(max_length=MAX_NAME_CHARS)]
 Instruct = Annotated[str, Field(max_length=MAX_INSTRUCT_CHARS)]
-
-
 Seed = Annotated[int, NotBoolean, Field(ge=0, le=MAX_SEED)]
 Context = Annotated[FlowContext, Field(description="full: each segment is solved at once, not in chunks.")]
 SampleRate = Annotated[int, NotBoolean]  # Hz; which ones there are depends on the format
+Fields = TypeVar("Fields", bound=BaseModel)
+
+
+def validated(kind: type[Fields], given: Mapping[str, Any]) -> Fields:
+    """Return fields that came in another form than FastAPI's. Raises InvalidRequest."""
+    try:
+        return kind.model_validate(given)
+    except ValidationError as error:
+        raise invalid_request(error.errors(include_url=False)) from None
 
 
 class RequestFields(BaseModel):
@@ -142,11 +150,7 @@ async def sent_recording(audio: str | bytes, transcript: str, max_bytes: int, pa
             f"{param} is not base64; send a recording's bytes as base64, or as a file of a multipart form",
             param,
         ) from None
-    if len(content) > max_bytes:
-        raise UploadTooLarge(
-            f"a recording of {len(content)} bytes; expected {max_bytes} at most: send a shorter or "
-            "compressed one"
-        )
+    check_recording(len(content), max_bytes)
     return SentRecording(content, transcript)
 
 
@@ -168,7 +172,7 @@ class AudioFields(RequestFields):
 
 
 class FileFields(AudioFields):
-    """And the file, or the body, that it comes in."""
+    """Who speaks, and the file, or the body, that the audio comes in."""
 
     format: AudioFormat = "wav"
     stream: bool = Field(True, description="false: one complete body with its length.")

@@ -2,13 +2,13 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Form, UploadFile
+from fastapi import APIRouter, UploadFile
 from pydantic import ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from firstword.app.core.interface import Delivery, SynthesisRequest, VoiceChoice
-from firstword.app.http.forms import MemoryFormRoute
+from firstword.app.http.forms import MULTIPART, MemoryFormRoute
 from firstword.app.http.limits import FORM_BYTES, upload_body
 from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import (
@@ -37,7 +37,7 @@ class Conversion(FileFields):
 @router.post("/v1/voice-conversion", response_class=Response, responses=AUDIO_ANSWERS)
 @Guard("speak", body=upload_body(lambda limits: 2 * limits.max_reference_bytes + FORM_BYTES, 0))
 async def convert_voice(
-    form: Annotated[Conversion, Form(media_type="multipart/form-data")],
+    form: Annotated[Conversion, MULTIPART],
     request: Request,
     service: ServiceHere,
 ) -> BodyResponse:

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from firstword.app.audio.formats import MAX_CLEAR_SPEED, MIN_CLEAR_SPEED
 from firstword.app.core.interface import SynthesisRequest, VoiceChoice
 from firstword.app.errors import InvalidRequest, SpeakerNotFound, TextTooLong
-from firstword.app.http.forms import AnyFormRoute
+from firstword.app.http.forms import MULTIPART, AnyFormRoute
 from firstword.app.http.limits import speech_body
 from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import (
@@ -68,7 +68,6 @@ class RecordingInstructForm(RecordingForm):
     instruct_text: Instruct
 
 
-MULTIPART: Final = Form(media_type="multipart/form-data")
 Speaking: Final = Guard("speak", body=speech_body(too_long))
 
 

@@ -8,20 +8,19 @@ from dataclasses import replace
 from typing import Annotated, Any, Final
 
 import numpy as np
-from fastapi import APIRouter, Form, UploadFile
+from fastapi import APIRouter, UploadFile
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from firstword.app.audio.decode import RecordingTooLong, UndecodableAudio
 from firstword.app.audio.dsp import Samples
 from firstword.app.audio.encode import encode_whole
 from firstword.app.audio.formats import Tags, tags_of
 from firstword.app.audio.watermark import STRENGTH, Watermark
 from firstword.app.core.interface import Delivery, SynthesisRequest, VoiceChoice
-from firstword.app.errors import AudioTooLong, BadAudio, InvalidRequest
+from firstword.app.errors import InvalidRequest
 from firstword.app.http.errors import rejections_counted
-from firstword.app.http.forms import MemoryFormRoute, read_upload
+from firstword.app.http.forms import MULTIPART, MemoryFormRoute, decoding, read_upload
 from firstword.app.http.limits import upload_body
 from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import ERROR_ANSWERS, Answers, Name, RequestFields
@@ -80,21 +79,17 @@ class ReportedEvidence(BaseModel):
 @router.post("/v1/provenance")
 @Guard("speak", body=upload_body(lambda limits: limits.max_upload_bytes))
 async def check_provenance(
-    form: Annotated[Recording, Form(media_type="multipart/form-data")],
+    form: Annotated[Recording, MULTIPART],
     request: Request,
     service: ServiceHere,
 ) -> ReportedEvidence:
     """Look for this operator's watermark in a recording, and for what its file says of its origin."""
     with rejections_counted(service.metrics):
         content = await read_upload(form.audio, service.limits.max_upload_bytes, request, service)
-        try:
-            async with _one_at_a_time:
-                look = service.provenance.evidence
+        look = service.provenance.evidence
+        async with _one_at_a_time:
+            with decoding():
                 return ReportedEvidence.of(await asyncio.to_thread(look, content, form.speeds, MAX_CHECKED_S))
-        except RecordingTooLong as error:
-            raise AudioTooLong(str(error)) from error
-        except UndecodableAudio as error:
-            raise BadAudio(str(error)) from error
 
 
 class PairBody(RequestFields):

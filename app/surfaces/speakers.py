@@ -5,7 +5,7 @@ from functools import partial
 from typing import Annotated
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Form, Query, UploadFile
+from fastapi import APIRouter, Depends, Query, UploadFile
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,7 +13,7 @@ from starlette.responses import Response
 from firstword.app.clients import Access, Client
 from firstword.app.errors import MissingScope
 from firstword.app.http.errors import rejections_counted
-from firstword.app.http.forms import AnyFormRoute, read_upload
+from firstword.app.http.forms import MULTIPART, AnyFormRoute, read_upload
 from firstword.app.http.idempotency import request_key
 from firstword.app.http.limits import upload_body
 from firstword.app.http.routes import Guard
@@ -110,7 +110,7 @@ async def get_speaker(name: str, client: ClientOrOwner, service: ServiceHere) ->
 @router.post("", status_code=201)
 @Guard("enrol", body=upload_body(lambda limits: limits.max_upload_bytes))
 async def enrol(
-    form: Annotated[Enrolment, Form(media_type="multipart/form-data")],
+    form: Annotated[Enrolment, MULTIPART],
     request: Request,
     service: ServiceHere,
 ) -> SpeakerInfo:
@@ -135,7 +135,7 @@ async def enrol(
 @router.post("/import", status_code=201)
 @Guard("enrol", body=upload_body(lambda limits: max_bundle_bytes(limits.max_upload_bytes)))
 async def import_speaker(
-    form: Annotated[Import, Form(media_type="multipart/form-data")], request: Request, service: ServiceHere
+    form: Annotated[Import, MULTIPART], request: Request, service: ServiceHere
 ) -> SpeakerInfo:
     """Add a speaker that another server exported."""
     with rejections_counted(service.metrics):

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated
 
-from fastapi import APIRouter, Form, UploadFile
+from fastapi import APIRouter, UploadFile
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,7 +17,7 @@ from firstword.app.core.interface import (
 )
 from firstword.app.errors import InvalidRequest, UploadTooLarge
 from firstword.app.http.errors import error_body, rejections_counted
-from firstword.app.http.forms import JsonOrFormRoute, MemoryFormRoute
+from firstword.app.http.forms import MULTIPART, JsonOrFormRoute, MemoryFormRoute
 from firstword.app.http.limits import speech_body, upload_body
 from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import (
@@ -83,7 +83,7 @@ class TokenRequestFields(ReferenceFields, TextOptions):
 @form_router.post("/v1/speech-tokens")
 @Guard("speak", body=upload_body(lambda limits: limits.max_reference_bytes))
 async def read_speech_tokens(
-    form: Annotated[RecordingForm, Form(media_type="multipart/form-data")],
+    form: Annotated[RecordingForm, MULTIPART],
     request: Request,
     service: ServiceHere,
 ) -> SpeechTokens:

@@ -2,8 +2,6 @@
 
 import asyncio
 import logging
-import re
-import uuid
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from ipaddress import ip_network
@@ -16,6 +14,7 @@ from firstword.app.clients import ANYBODY
 from firstword.app.errors import CancelReason, Refused, StreamTimeout
 from firstword.app.http.auth import Credentials
 from firstword.app.http.errors import INTERNAL, error_message, row_of
+from firstword.app.http.middleware import request_id_of
 from firstword.app.http.routes import Guard
 from firstword.app.http.service import Service
 from firstword.app.http.session import StreamSession
@@ -36,11 +35,9 @@ STATUS: Final = {
     503: grpc.StatusCode.UNAVAILABLE,
     507: grpc.StatusCode.RESOURCE_EXHAUSTED,
 }
-"""By the status over HTTP of the same error."""
+"""gRPC's status by that of HTTP, of the same error."""
 
 DEADLINE_MARGIN_S: Final = 0.005
-
-_ACCEPTED_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 logger = logging.getLogger(__name__)
 
@@ -50,8 +47,7 @@ class Call:
 
     def __init__(self, service: Service, context: Any) -> None:
         metadata = {str(name).lower(): value for name, value in context.invocation_metadata() or ()}
-        given_id = str(metadata.get("x-request-id", ""))
-        self.request_id = given_id if _ACCEPTED_REQUEST_ID.fullmatch(given_id) else uuid.uuid4().hex
+        self.request_id = request_id_of(str(metadata.get("x-request-id", "")))
         self.received_s = service.clock()
         self.client = ANYBODY
         # Without the port: a client has several connections.
@@ -76,7 +72,7 @@ class Call:
 
     @property
     def caller(self) -> str:
-        """Whose places it takes: the key's, or without one those of the address, of IPv6 of its network."""
+        """The key whose places it takes, or without one the address, of IPv6 its network."""
         return (
             f"key {self.client.name}" if self.client.name else f"address {_address_of(self.context.peer())}"
         )

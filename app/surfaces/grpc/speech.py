@@ -3,19 +3,17 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
-from typing import Any, TypeVar
-
-from pydantic import BaseModel, ValidationError
+from typing import Any
 
 from firstword.app.errors import InvalidRequest, StreamTimeout, TtsError
 from firstword.app.http import context_messages as ws
 from firstword.app.http.context import CANCEL_AFTER_DONE_S, Context, Peer
-from firstword.app.http.errors import invalid_request, rejections_counted
-from firstword.app.http.limits import upload_body, upload_too_large
+from firstword.app.http.errors import rejections_counted
+from firstword.app.http.limits import check_upload, upload_body
 from firstword.app.http.routes import Guard
 from firstword.app.http.rpc.call import Call
 from firstword.app.http.rpc.messages import message
-from firstword.app.http.schemas import SpeechBody, SpokenWord
+from firstword.app.http.schemas import SpeechBody, SpokenWord, validated
 from firstword.app.http.service import Service
 from firstword.app.http.session import StreamSession
 from firstword.app.http.spoken import SpokenAudio
@@ -32,8 +30,6 @@ Cancelled = message("firstword.v1.Cancelled")
 Speaker = message("firstword.v1.Speaker")
 ListSpeakersResponse = message("firstword.v1.ListSpeakersResponse")
 DeleteSpeakerResponse = message("firstword.v1.DeleteSpeakerResponse")
-
-Fields = TypeVar("Fields", bound=BaseModel)
 
 
 class SpeechService:
@@ -56,7 +52,7 @@ class SpeechService:
 
     async def _synthesize(self, request: Any, call: Call) -> None:
         service = self._service
-        body = _validated(SpeechBody, {"text": "", **_set_fields(request)})
+        body = validated(SpeechBody, {"text": "", **_set_fields(request)})
         output = resolve_output_format(body.format, body.sample_rate, body.speed, service)
         reference = await body.reference(service.limits.max_reference_bytes)
         delivery = body.delivery(context=body.context)
@@ -85,8 +81,7 @@ class SpeechService:
         service = self._service
         with rejections_counted(service.metrics):
             service.quotas.charge(call.client.name)
-            if len(request.audio) > service.limits.max_upload_bytes:
-                raise upload_too_large(service.limits.max_upload_bytes)
+            check_upload(request.audio, service.limits.max_upload_bytes)
             info = await service.speakers.enrol(
                 request.name, request.audio, request.transcript, request.language or None, client=call.client
             )
@@ -149,7 +144,7 @@ class Conversation:
             if kind == "start":
                 if self._context is not None:
                     raise InvalidRequest("`start` came twice; it is the first message of a call", "start")
-                start = _validated(ws.Start, _set_fields(request.start))
+                start = validated(ws.Start, _set_fields(request.start))
                 self._open(start, await start.reference(self._service.limits.max_reference_bytes))
                 continue
             context = self._opened()
@@ -284,14 +279,6 @@ def _set_fields(request: Any) -> dict[str, Any]:
     if "lexicon" in voice:
         voice["lexicon"] = dict(voice["lexicon"])
     return {"format": "pcm", **voice, **fields}
-
-
-def _validated(kind: type[Fields], given: Mapping[str, Any]) -> Fields:
-    """Raises InvalidRequest."""
-    try:
-        return kind.model_validate(given)
-    except ValidationError as error:
-        raise invalid_request(error.errors(include_url=False)) from None
 
 
 def _speaker(info: SpeakerInfo) -> Any:

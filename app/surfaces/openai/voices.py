@@ -4,18 +4,18 @@ import asyncio
 from datetime import datetime
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Form, Query, UploadFile
+from fastapi import APIRouter, Query, UploadFile
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 
-from firstword.app.audio.decode import RecordingTooLong, UndecodableAudio, decode_recording
-from firstword.app.errors import AudioTooLong, BadAudio, InvalidRequest
+from firstword.app.audio.decode import decode_recording
+from firstword.app.errors import InvalidRequest
 from firstword.app.http.errors import rejections_counted
-from firstword.app.http.forms import JsonOrFormRoute, MemoryFormRoute, read_upload
-from firstword.app.http.limits import upload_body, upload_too_large
+from firstword.app.http.forms import MULTIPART, JsonOrFormRoute, MemoryFormRoute, decoding, read_upload
+from firstword.app.http.limits import check_upload, upload_body
 from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import ERROR_ANSWERS, RequestFields, SentAudio
-from firstword.app.http.service import Service, ServiceHere
+from firstword.app.http.service import ServiceHere
 from firstword.app.speakers.consents import Consent
 from firstword.app.speakers.interface import checked_language
 from firstword.app.speakers.lexicon import checked_lexicon
@@ -105,7 +105,7 @@ async def create_voice(body: VoiceFields, request: Request, service: ServiceHere
         raise InvalidRequest("consent is missing; POST /v1/audio/voice_consents gives one", "consent")
     with rejections_counted(service.metrics):
         service.quotas.charge(request.state.client.name)
-        _check_size(body.audio_sample, service)
+        check_upload(body.audio_sample, service.limits.max_upload_bytes)
         consents = service.consents
         client = request.state.client
         consent = await asyncio.to_thread(consents.get, body.consent, client)
@@ -133,7 +133,7 @@ async def delete_voice(voice_id: str, request: Request, service: ServiceHere) ->
 @form_router.post("/voice_consents")
 @Guard("enrol", body=upload_body(lambda limits: limits.max_upload_bytes))
 async def create_consent(
-    form: Annotated[ConsentForm, Form(media_type="multipart/form-data")],
+    form: Annotated[ConsentForm, MULTIPART],
     request: Request,
     service: ServiceHere,
 ) -> VoiceConsent:
@@ -143,7 +143,8 @@ async def create_consent(
         language = checked_language(form.language)
         if language is None:
             raise InvalidRequest("language is empty; expected a tag such as en-US", "language")
-        await asyncio.to_thread(_check_recording, recording)
+        with decoding():
+            await asyncio.to_thread(decode_recording, recording, MAX_CONSENT_S)
         client = request.state.client
         added = await asyncio.to_thread(service.consents.add, form.name, language, recording, client)
         return VoiceConsent.of(added)
@@ -190,18 +191,3 @@ async def delete_consent(consent_id: str, request: Request, service: ServiceHere
     """Only while no voice was created with it."""
     await asyncio.to_thread(service.consents.delete, consent_id, request.state.client)
     return VoiceConsentDeleted(id=consent_id)
-
-
-def _check_size(recording: bytes, service: Service) -> None:
-    if len(recording) > service.limits.max_upload_bytes:
-        raise upload_too_large(service.limits.max_upload_bytes)
-
-
-def _check_recording(recording: bytes) -> None:
-    """Raises BadAudio and AudioTooLong."""
-    try:
-        decode_recording(recording, MAX_CONSENT_S)
-    except RecordingTooLong as error:
-        raise AudioTooLong(str(error)) from error
-    except UndecodableAudio as error:
-        raise BadAudio(str(error)) from error
