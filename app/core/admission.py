@@ -93,7 +93,7 @@ class Admission:
         self._background = _Line("background streams", _SLOTS_PER_FILE, MAX_BACKGROUND, None)
         self._has_free_slot = asyncio.Event()  # not every slot is taken by the others
         self._has_free_slot.set()
-        self._is_draining = False
+        self.is_draining = False
         self._idle = asyncio.Event()
         self._idle.set()
         self._is_busy = asyncio.Event()  # the opposite of _idle, for who waits for a stream
@@ -117,10 +117,6 @@ class Admission:
         return len(self._files.waiters) + len(self._background.waiters)
 
     @property
-    def is_draining(self) -> bool:
-        return self._is_draining
-
-    @property
     def is_full(self) -> bool:
         """True if the next stream that is played would be refused at once."""
         line = self._played
@@ -129,7 +125,7 @@ class Admission:
     async def acquire(self, is_file: bool = False, is_background: bool = False) -> Slot:
         """Raise Overloaded where the line is full or its deadline passes, Draining after `drain`."""
         line = self._background if is_background else self._files if is_file else self._played
-        if self._is_draining:
+        if self.is_draining:
             raise self._draining(line)
         if not line.waiters and self._has_slot(line):
             line.num_running += 1
@@ -166,7 +162,7 @@ class Admission:
 
     def drain(self) -> None:
         """Admit no more streams; those that wait are refused now."""
-        self._is_draining = True
+        self.is_draining = True
         for line in self._lines:
             while line.waiters:
                 waiter = line.waiters.popleft()

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from firstword.app.audio.dsp import LeadingSilence, Samples, Tempo, within_full_scale
-from firstword.app.audio.watermark import Marker
 from firstword.app.budget import Work
 from firstword.app.core.audio_queue import AudioQueue
 from firstword.app.core.interface import Audio, Flushed
@@ -65,16 +64,14 @@ class AudioTask:
         while (item := await utterances.get()) is not None:
             match item:
                 case Flushed():
-                    if self._marker is not None:
-                        await self._put_held(self._marker)
+                    await self._put_held()
                     await self._queue.put(item)
                 case Silence():
                     for samples in item.chunks(self._token2wav.sample_rate_hz):
                         await self._put(Audio(samples))
                 case Utterance():
                     await self._speak_checked(item)
-        if self._marker is not None:
-            await self._put_held(self._marker)
+        await self._put_held()
 
     async def _speak_checked(self, utterance: Utterance) -> None:
         tokens, emit = utterance.tokens, self._events.emit
@@ -156,19 +153,19 @@ class AudioTask:
         self._work.check_audio(self.num_samples / self._token2wav.sample_rate_hz)
         if self._marker is not None:
             audio = Audio(await asyncio.to_thread(self._marker.feed, audio.samples), audio.words)
-            if not len(audio.samples) and not audio.words:
-                return
+        await self._give_out(audio)
+
+    async def _put_held(self) -> None:
+        """Give out what the watermark holds back, 10 ms."""
+        if self._marker is not None:
+            await self._give_out(Audio(await asyncio.to_thread(self._marker.finish)))
+
+    async def _give_out(self, audio: Audio) -> None:
+        if not len(audio.samples) and not audio.words:
+            return
         if self._keeps:
             self.pieces.append(audio)
         await self._queue.put(audio)
-
-    async def _put_held(self, marker: Marker) -> None:
-        """Give out what the watermark holds back, 10 ms."""
-        held = Audio(await asyncio.to_thread(marker.finish))
-        if len(held.samples):
-            if self._keeps:
-                self.pieces.append(held)
-            await self._queue.put(held)
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from firstword.app.errors import InvalidRequest
 from firstword.models.config import ModelConfig, Qwen2LMConfig, TransformerLMConfig
 from firstword.models.frontend.features import ModeError
 from firstword.models.frontend.modes import (
+    Mode,
     choose_mode,
     cross_lingual,
     instruct,
@@ -53,10 +54,8 @@ class PromptBuilder:
         """
         ids = text_ids or ()
         family, tokenizer = self.config.family, self.tokenizer
+        chosen = self._mode(speaker, instruction, mode)
         try:
-            chosen = choose_mode(
-                family, speaker, instruction is not None, mode, continues_prompts=self.continues_prompts
-            )
             match chosen:
                 case "instruct":
                     given = instruct(family, speaker, ids, instruction or "", tokenizer)
@@ -94,14 +93,13 @@ class PromptBuilder:
 
         Raises InvalidRequest for a mode that the speaker cannot have.
         """
+        return uses_flow_prompt(self._mode(speaker, instruction, mode))
+
+    def _mode(self, speaker: SpeakerFeatures, instruction: str | None, mode: VoiceMode | None) -> Mode:
+        continues = self.continues_prompts
         try:
-            chosen = choose_mode(
-                self.config.family,
-                speaker,
-                instruction is not None,
-                mode,
-                continues_prompts=self.continues_prompts,
+            return choose_mode(
+                self.config.family, speaker, instruction is not None, mode, continues_prompts=continues
             )
         except ModeError as error:
             raise InvalidRequest(str(error), "voice_mode") from error
-        return uses_flow_prompt(chosen)
