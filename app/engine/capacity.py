@@ -4,14 +4,18 @@ import asyncio
 import logging
 import statistics
 from collections.abc import Callable, Coroutine
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from firstword.app.core.admission import Admission, Made
+from firstword.app.engine.unloading import LoadOnDemandAdmission, Unloading
 from firstword.app.options import EngineOptions, NetworkOptions
 from firstword.models.runtimes.measurement import MeasurementFile, measurement_key
 
+CAPACITY_FILE = "capacity.json"
 FIRST_STREAMS = 4  # of a measurement; twice as many while the machine could run them twice over
 MAX_STREAMS = 256  # of a measurement, and to which live streams may raise what it found
 KEPT = 3  # measurements
@@ -98,11 +102,11 @@ def open_admission(
     options: EngineOptions,
     file: MeasurementFile,
     clock: Callable[[], float],
-    make: Callable[..., Admission] = Admission,
+    unloading: Unloading | None,
 ) -> tuple[Admission, Capacity | None]:
     """Return the admission, and the capacity that it goes by; None: its streams are set.
 
-    file: of what earlier starts measured. make: takes what `Admission` does.
+    file: of what earlier starts measured. unloading: loads the networks for those who are admitted.
     """
     queue = options.queue
     max_streams = options.max_streams
@@ -112,6 +116,7 @@ def open_admission(
         max_streams = capacity.max_streams or 0
         if max_streams:
             _log.info("%d streams run at once, as an earlier start measured", max_streams)
+    make = Admission if unloading is None else partial(LoadOnDemandAdmission, unloading.ensure_loaded)
     admission = make(
         max_streams or 1,
         queue.max_queued,
@@ -123,6 +128,14 @@ def open_admission(
     if capacity is not None:
         admission.known_from = "measurement"
     return admission, capacity
+
+
+def capacity_file(
+    data_dir: Path, fingerprint: str, options: NetworkOptions, lm_options: object, backend: str
+) -> MeasurementFile:
+    """Return the file of measurements; the others as `capacity_key` takes them."""
+    key = capacity_key(fingerprint, options, lm_options, backend)
+    return MeasurementFile(data_dir / CAPACITY_FILE, key)
 
 
 def capacity_key(fingerprint: str, options: NetworkOptions, lm_options: object, backend: str) -> str:

@@ -1,8 +1,7 @@
 """Start the engine: load the networks, assemble the parts around them, warm up, measure capacity."""
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,39 +9,24 @@ from typing import TYPE_CHECKING
 
 from firstword.app.audio.watermark import Watermark
 from firstword.app.budget import DEFAULT_LIMITS, WorkLimits
-from firstword.app.core.admission import Admission
 from firstword.app.core.parts import PostProcessing
 from firstword.app.core.phrase_cache import PhraseCache
-from firstword.app.core.token2wav_pool import Token2WavPool
-from firstword.app.engine.capacity import capacity_key, open_admission
+from firstword.app.engine.capacity import capacity_file, open_admission
 from firstword.app.engine.engine import SpeechEngine
-from firstword.app.engine.loading import (
-    LoadedNetworks,
-    NetworksLoading,
-    choose_num_readers,
-    load_in_thread,
-)
+from firstword.app.engine.loading import NetworksLoading, choose_num_readers, load_in_thread
 from firstword.app.engine.observing import describe, observe_batch, token_events
 from firstword.app.engine.speaker_parts import open_consents, open_speakers
 from firstword.app.engine.stages import NetworkStages
-from firstword.app.engine.unloading import LoadOnDemandAdmission, LoadOnDemandThreads, open_unloading
+from firstword.app.engine.unloading import LoadOnDemandThreads, open_unloading
 from firstword.app.engine.voice_parts import checked_watermark, load_front_ends, start_parts
-from firstword.app.options import (
-    EngineOptions,
-    LMEngineOptions,
-    NetworkOptions,
-    SpeakerOptions,
-)
+from firstword.app.options import EngineOptions, LMEngineOptions, NetworkOptions, SpeakerOptions
 from firstword.app.speakers.consents import ConsentStore
-from firstword.app.speakers.enrolment import SpeakerNetworks
 from firstword.app.speakers.registry import DEFAULT_MAX_BUNDLE_BYTES, RegistryHooks, SpeakerRegistry
 from firstword.app.telemetry.metrics import Metrics
-from firstword.models.runtimes.measurement import MeasurementFile
 
 if TYPE_CHECKING:
     from firstword.app.postgresql import Postgres  # psycopg is an extra
 
-CAPACITY_FILE = "capacity.json"
 QUIET_S = 0.5  # without a stream, before a speaker that nobody has asked for yet is prepared
 
 
@@ -60,14 +44,11 @@ class StartOptions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunningEngine:
-    """The engine with the parts it was built of, ready to speak."""
+    """The engine with what the service asks beside it, ready to speak."""
 
     engine: SpeechEngine
     speakers: SpeakerRegistry
     consents: ConsentStore
-    speaker_networks: SpeakerNetworks
-    networks: LoadedNetworks
-    pool: Token2WavPool
     stages: NetworkStages
 
 
@@ -76,16 +57,14 @@ async def running_engine(
     options: StartOptions,
     metrics: Metrics,
     *,
-    clock: Callable[[], float] = time.perf_counter,
     max_bundle_bytes: int = DEFAULT_MAX_BUNDLE_BYTES,
     loading: NetworksLoading | None = None,
     postgres: "Postgres | None" = None,
 ) -> AsyncIterator[RunningEngine]:
     """Load, assemble and warm up; at the end all streams are ended and all threads and processes gone.
 
-    loading: the networks' future, where loading has begun. postgres: where speakers are that servers share;
-    None: a file. Raises InvalidOptions, BackendError,
-    CheckpointError and DatabaseError.
+    loading: the networks' future, if loading has begun. postgres: the store that servers share; None: files.
+    Raises InvalidOptions, BackendError, CheckpointError and DatabaseError.
     """
     engine_options, data_dir = options.engine, options.speakers.data_dir
     loading = loading or load_in_thread(options.networks, engine_options, options.lm_engines, data_dir)
@@ -121,16 +100,17 @@ async def running_engine(
             token_events(metrics, loaded, engine_options.max_streams),
             partial(observe_batch, metrics),
         )
-        key = capacity_key(
-            speaker_networks.fingerprint, options.networks, options.lm_engines, loaded.backend.name
+        file = capacity_file(
+            data_dir,
+            speaker_networks.fingerprint,
+            options.networks,
+            options.lm_engines,
+            loaded.backend.name,
         )
-        file = MeasurementFile(data_dir / CAPACITY_FILE, key)
-        make = Admission if unloading is None else partial(LoadOnDemandAdmission, unloading.ensure_loaded)
-        admission, capacity = open_admission(engine_options, file, clock, make)
+        admission, capacity = open_admission(engine_options, file, parts.clock, unloading)
         loudness = speaker_parts.loudness
         parts = replace(
             parts,
-            clock=clock,
             on_event=metrics.on_event,
             admission=admission,
             post_processing=PostProcessing(
@@ -160,6 +140,6 @@ async def running_engine(
                 parts.post_processing.watermark,
             )
             with closing(await asyncio.to_thread(open_consents, options.speakers, postgres)) as consents:
-                yield RunningEngine(engine, speakers, consents, speaker_networks, loaded, parts.pool, stages)
+                yield RunningEngine(engine, speakers, consents, stages)
         finally:
             await asyncio.shield(engine.aclose())
