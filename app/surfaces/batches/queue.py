@@ -1,14 +1,10 @@
-"""The batches of a server for its event loop: the store in threads, and who is to hear of a change."""
+"""The batches of a server for its event loop: the store, and who is to hear of a change."""
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import ParamSpec, TypeVar
 
 from firstword.app.supervisor import Supervisor
 from firstword.app.surfaces.batches.store import BatchStore
-
-P = ParamSpec("P")
-Result = TypeVar("Result")
 
 
 class Batches:
@@ -20,10 +16,6 @@ class Batches:
         self.workers = Supervisor(lambda _: on_failure())
         self.changed = asyncio.Event()  # there may be something to speak, or room for it
         self.stops: dict[tuple[str, int], Callable[[], None]] = {}  # of items that are spoken
-
-    async def run(self, work: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
-        """Call a method of the store in a thread."""
-        return await asyncio.to_thread(work, *args, **kwargs)
 
     def stop_items(self, items: Iterable[tuple[str, int]]) -> None:
         """Stop items that another server cancelled, by batch and number."""

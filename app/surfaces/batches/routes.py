@@ -83,7 +83,7 @@ async def create_batch(
             except InvalidRequest as error:
                 raise InvalidRequest(f"items[{index}]: {error.message}", "items") from None
         key = request_key(request, repr(new).encode())
-        batch = await batches.run(batches.store.add, client.name, new, key)
+        batch = await asyncio.to_thread(batches.store.add, client.name, new, key)
         batches.changed.set()
     return batch_answer(batch)
 
@@ -93,7 +93,7 @@ async def create_batch(
 async def list_batches(request: Request, batches: BatchesHere) -> BatchList:
     """List the key's batches, the newest first; with the scope `admin` everybody's."""
     client: Client = request.state.client
-    found = await batches.run(batches.store.owned_by, client.visible_owner, MAX_LISTED)
+    found = await asyncio.to_thread(batches.store.owned_by, client.visible_owner, MAX_LISTED)
     return BatchList(batches=[batch_answer(batch) for batch in found])
 
 
@@ -113,7 +113,7 @@ async def list_items(
     limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = 100,
 ) -> ItemList:
     batch = await _own_batch(id, request, batches)
-    found = await batches.run(batches.store.items, batch.id, after, limit)
+    found = await asyncio.to_thread(batches.store.items, batch.id, after, limit)
     return ItemList(items=[item_answer(item) for item in found])
 
 
@@ -126,14 +126,16 @@ async def list_items(
 async def get_item_audio(id: str, number: int, request: Request, batches: BatchesHere) -> Response:
     """Return the audio of an item that is done."""
     batch = await _own_batch(id, request, batches)
-    for found, name, path in await batches.run(batches.store.files, batch.id):
+    for found, name, path in await asyncio.to_thread(batches.store.files, batch.id):
         if found == number:
             media_type = next(
                 info.media_type for format, info in FORMATS.items() if name.endswith(f".{format}")
             )
             reading = ExitStack()
             try:
-                at = await batches.run(reading.enter_context, batches.store.audio(batch.id, number, path))
+                at = await asyncio.to_thread(
+                    reading.enter_context, batches.store.audio(batch.id, number, path)
+                )
             except FileNotFoundError:
                 break  # it was deleted meanwhile
             return FileResponse(
@@ -155,7 +157,7 @@ async def get_item_audio(id: str, number: int, request: Request, batches: Batche
 async def get_batch_audio(id: str, request: Request, service: ServiceHere, batches: BatchesHere) -> Response:
     """Return the audio of all items that are done, as one zip file, made while it is sent."""
     batch = await _own_batch(id, request, batches)
-    files = await batches.run(batches.store.files, batch.id)
+    files = await asyncio.to_thread(batches.store.files, batch.id)
     headers = {
         **_HEADERS,
         "Content-Type": "application/zip",
@@ -174,9 +176,9 @@ async def get_batch_audio(id: str, request: Request, service: ServiceHere, batch
 async def cancel_batch(id: str, request: Request, batches: BatchesHere) -> BatchAnswer:
     """Speak no more of it. What is done stays until the batch is deleted."""
     batch = await _own_batch(id, request, batches)
-    await batches.run(batches.store.cancel, batch.id)
+    await asyncio.to_thread(batches.store.cancel, batch.id)
     batches.stop(batch.id)
-    return batch_answer(await batches.run(batches.store.get, batch.id))
+    return batch_answer(await asyncio.to_thread(batches.store.get, batch.id))
 
 
 @router.delete("/{id}", status_code=204)
@@ -184,14 +186,14 @@ async def cancel_batch(id: str, request: Request, batches: BatchesHere) -> Batch
 async def delete_batch(id: str, request: Request, batches: BatchesHere) -> None:
     """Delete it with its audio; what is being spoken of it stops."""
     batch = await _own_batch(id, request, batches)
-    await batches.run(batches.store.delete, batch.id)
+    await asyncio.to_thread(batches.store.delete, batch.id)
     batches.stop(batch.id)
-    await batches.run(batches.store.remove_files, batch.id)
+    await asyncio.to_thread(batches.store.remove_files, batch.id)
 
 
 async def _own_batch(id: str, request: Request, batches: Batches) -> Batch:
     """Raises PathNotFound, also for another key's."""
-    batch = await batches.run(batches.store.get, id)
+    batch = await asyncio.to_thread(batches.store.get, id)
     if not request.state.client.sees(batch.owner, "private"):
         raise PathNotFound(f"there is no batch {id[:64]!a}; GET /v1/audio/batches lists them")
     return batch

@@ -41,7 +41,7 @@ class BatchRunner:
             self._batches.workers.start(f"batches-{number}", self._work)
 
     async def stop(self) -> None:
-        """What is being spoken is spoken again after the next start."""
+        """Stop speaking; what is unfinished is spoken again after the next start."""
         await self._batches.workers.stop()
 
     async def _work(self) -> None:
@@ -50,7 +50,7 @@ class BatchRunner:
             batches.changed.clear()
             try:
                 await self._release()
-                job = await batches.run(batches.store.take)
+                job = await asyncio.to_thread(batches.store.take)
             except StoreFull as error:
                 logger.warning("batches wait: %s", error.message)
                 await self._wait(RETRY_AFTER_S)
@@ -75,13 +75,13 @@ class BatchRunner:
         while self._unspoken:
             job = self._unspoken.pop(0)  # first: another worker may release meanwhile
             try:
-                await self._batches.run(self._batches.store.release, job)
+                await asyncio.to_thread(self._batches.store.release, job)
             except BaseException:
                 self._unspoken.append(job)
                 raise
 
     async def _wait(self, seconds: float | None) -> None:
-        """Until something changes, or so long; None: however long that takes."""
+        """Wait until something changes, or so long; None: however long that takes."""
         try:
             async with asyncio.timeout(seconds):
                 await self._batches.changed.wait()
@@ -98,7 +98,7 @@ class BatchRunner:
                 return 0.0  # it was cancelled
             num_bytes = unfinished.stat().st_size
             unfinished.replace(job.path)
-            if await batches.run(batches.store.finish, job, num_bytes, audio_s):
+            if await asyncio.to_thread(batches.store.finish, job, num_bytes, audio_s):
                 metrics.batch_items.labels(outcome="done").inc()
             else:
                 job.path.unlink(missing_ok=True)
@@ -112,7 +112,7 @@ class BatchRunner:
                 logger.exception("an item of a batch failed")
             metrics.batch_items.labels(outcome="failed").inc()
             content = error_body(error)["error"]
-            await batches.run(batches.store.fail, job, str(content["code"]), str(content["message"]))
+            await asyncio.to_thread(batches.store.fail, job, str(content["code"]), str(content["message"]))
         finally:
             unfinished.unlink(missing_ok=True)
             batches.store.stopped_writing(job)

@@ -228,7 +228,7 @@ class BatchStore:
         return str(id)
 
     def _insert(self, id: str, owner: str, items: Sequence[NewItem], request: RequestKey | None) -> None:
-        """Within a transaction, which is to be undone where it raises _MadeMeanwhile."""
+        """Insert a batch within a transaction, which is to be undone where it raises _MadeMeanwhile."""
         database = self._file()
         num_batches, unfinished = database.execute(
             """SELECT count(*), count(*) FILTER (WHERE EXISTS (SELECT 1 FROM items i
@@ -273,7 +273,7 @@ class BatchStore:
         return _batch(found)
 
     def owned_by(self, owner: str | None, limit: int) -> list[Batch]:
-        """The newest first; owner None: everybody's."""
+        """Return batches, the newest first; owner None: everybody's."""
         database = self._file()
         with database.reading():
             found = database.execute(
@@ -284,7 +284,7 @@ class BatchStore:
         return [_batch(one) for one in found]
 
     def items(self, id: str, after: int, limit: int) -> list[Item]:
-        """In order, behind the one with the number `after`."""
+        """Return items in order, behind the one with the number `after`."""
         database = self._file()
         with database.reading():
             found = database.execute(
@@ -414,7 +414,7 @@ class BatchStore:
         return released.rowcount > 0
 
     def cancel(self, id: str) -> None:
-        """What is done stays; nothing more is spoken."""
+        """Speak nothing more of a batch; what is done stays."""
         database = self._file()
         with database.writing(erases=True):
             cancelled = database.execute(
@@ -485,7 +485,7 @@ class BatchStore:
         return 0
 
     def _opened(self) -> Database:
-        """What ran when the process ended is to be spoken again. Remove what belongs to no batch.
+        """Open the file: what ran when the process ended waits again, what belongs to no batch goes.
 
         A lock beside the file keeps other servers away: one of SQLite's would keep backups away too.
         """
@@ -518,11 +518,11 @@ class BatchStore:
 
     @property
     def _own(self) -> str:
-        """What of SQL is true of an item that this server speaks."""
+        """The condition in SQL of an item that this server speaks."""
         return "state = 'running'" + (f" AND claimed_by = '{self._replica}'" if self.is_shared else "")
 
     def _requeue_of_dead(self) -> None:
-        """Within a transaction: what was begun by a server that lives no more is to be spoken again."""
+        """Within a transaction: let what a server began that lives no more be spoken again."""
         if self.is_shared:
             self._file().execute(
                 """UPDATE items SET state = 'queued', claimed_by = NULL WHERE state = 'running'
