@@ -52,10 +52,10 @@ class TextAnswer(BaseModel):
 async def read_text(body: TextBody, request: Request, service: ServiceHere) -> TextAnswer:
     """Say how a text would be read, without speaking it."""
     with rejections_counted(service.metrics):
-        service.quotas.charge(request.state.client.name)
-        if body.speaker is not None:
-            service.speakers.get(body.speaker, request.state.client)
         client = request.state.client
+        service.quotas.charge(client.name)
+        if body.speaker is not None:
+            service.speakers.get(body.speaker, client)
         synthesis = SynthesisRequest(
             request.state.request_id,
             "http",

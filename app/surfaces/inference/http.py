@@ -120,7 +120,7 @@ async def infer(request: Request, name: str, version: str = "") -> Response:
 @router.post("/models/{name}/versions/{version}/generate")
 @Run
 async def generate(request: Request, name: str, version: str = "") -> Response:
-    """The same with a plain JSON object: inputs and parameters by their names."""
+    """Answer a plain JSON object as `infer` does: inputs and parameters by their names."""
     inference = inference_of(request)
     asked = await _read_generate(inference, name, version, request)
     return _whole_response(inference, asked, request, _generated_body)
@@ -130,7 +130,7 @@ async def generate(request: Request, name: str, version: str = "") -> Response:
 @router.post("/models/{name}/versions/{version}/generate_stream")
 @Run
 async def generate_stream(request: Request, name: str, version: str = "") -> Response:
-    """The same as server-sent events, one for each part of the output."""
+    """Answer with server-sent events, one for each part of the output."""
     inference = inference_of(request)
     asked = await _read_generate(inference, name, version, request)
     return _event_response(inference, asked, request)

@@ -10,16 +10,15 @@ from typing import Any, Final
 from uuid import uuid4
 
 import numpy as np
-from pydantic import ValidationError
 
 from firstword.app.audio.dsp import Samples
 from firstword.app.audio.encode import encode_whole
 from firstword.app.clients import Client
 from firstword.app.core.interface import Audio, SpeechPrompt, SynthesisRequest, TokenSession
-from firstword.app.errors import CancelReason, InvalidRequest, Overloaded
+from firstword.app.errors import CancelReason, InvalidRequest, ModelNotFound, Overloaded
 from firstword.app.http.encoding import MIN_AUDIO_S
-from firstword.app.http.errors import invalid_request, rejections_counted
-from firstword.app.http.schemas import VoiceFields
+from firstword.app.http.errors import rejections_counted
+from firstword.app.http.schemas import VoiceFields, validated
 from firstword.app.http.service import Service
 from firstword.app.http.session import StreamSession
 from firstword.app.speakers.interface import SentRecording, checked_transcript
@@ -28,8 +27,8 @@ from firstword.app.surfaces.inference.models import (
     MEL_HZ,
     REFERENCE_HZ,
     SPEECH_TOKEN_OFFSET,
+    VERSION,
     Model,
-    find_model,
     models_of,
 )
 from firstword.app.surfaces.inference.tensors import Tensor
@@ -38,7 +37,7 @@ MAX_PROMPT_S: Final = 31  # a recording may have 30
 MAX_SESSIONS: Final = 256  # of token2wav, beside the slots that each holds
 
 SessionKey = tuple[str, str, str]
-"""Of a session of token2wav: its client, the host that asks and the request's id."""
+"""A session of token2wav, by its client, the host that asks and the request's id."""
 
 _PROMPT_INPUTS: Final = ("prompt_speech_tokens", "prompt_speech_feat", "prompt_spk_embedding")
 _VOICE_PARAMETERS: Final = (
@@ -101,7 +100,12 @@ class Inference:
 
     def find(self, name: str, version: str = "") -> Model:
         """Raises ModelNotFound."""
-        return find_model(self.models, name, version)
+        model = self.models.get(name)
+        if model is None:
+            raise ModelNotFound(f"there is no model {name[:64]!a}; there are {', '.join(self.models)}")
+        if version not in ("", VERSION):
+            raise ModelNotFound(f"model {name!r} has no version {version[:16]!a}; it has version {VERSION}")
+        return model
 
     def request(
         self,
@@ -111,7 +115,7 @@ class Inference:
         parameters: Mapping[str, Any],
         outputs: Iterable[str],
     ) -> InferenceRequest:
-        """Check what is there of a request. outputs: names of those that are wanted. Raises InvalidRequest."""
+        """Check what is there of a request. outputs: names of those wanted. Raises InvalidRequest."""
         for spec in model.inputs:
             if spec.name not in inputs and not spec.is_optional:
                 raise InvalidRequest(
@@ -217,7 +221,7 @@ class Inference:
     async def _vocoder(self, request: InferenceRequest, caller: Caller) -> Tensor:
         is_last = bool(request.inputs.get("finalize", np.ones((1, 1), bool))[0, 0])
         mel = request.inputs["mel"][0]
-        self._check_given(mel.shape[1], MEL_HZ, "mel frames", "mel")
+        self.service.engine.info.limits.check_given(mel.shape[1], MEL_HZ, "mel frames", "mel")
         return await self.service.stages.vocode(mel, is_last, self.service.clock())
 
     async def _token2wav(self, request: InferenceRequest, caller: Caller) -> Tensor:
@@ -227,8 +231,8 @@ class Inference:
         error, and with its caller.
         """
         tokens = _speech_tokens(request.inputs["target_speech_tokens"])
-        rate_hz = self.service.engine.info.token_rate_hz
-        self._check_given(len(tokens), rate_hz, "speech tokens", "target_speech_tokens")
+        info = self.service.engine.info
+        info.limits.check_given(len(tokens), info.token_rate_hz, "speech tokens", "target_speech_tokens")
         is_whole = "token_offset" not in request.inputs
         is_last = is_whole or bool(request.inputs.get("finalize", np.zeros((1, 1), bool))[0, 0])
         if not is_whole and not request.id:
@@ -250,7 +254,7 @@ class Inference:
                 clock, service = self.service.clock, self.service
                 deadline_s = clock() if session.deadline_s is None else session.deadline_s
                 output = await session.tokens.step(new, is_last, deadline_s)
-                rate_hz = MEL_HZ if service.stages.gives_mel else service.engine.info.sample_rate_hz
+                rate_hz = MEL_HZ if service.stages.gives_mel else info.sample_rate_hz
                 session.deadline_s = max(deadline_s, clock()) + output.shape[-1] / rate_hz
         except _AnothersSession:
             raise
@@ -306,9 +310,6 @@ class Inference:
                 "id",
             )
 
-    def _check_given(self, count: int, rate_hz: float, what: str, param: str) -> None:
-        self.service.engine.info.limits.check_given(count, rate_hz, what, param)
-
     def free(self, key: SessionKey) -> None:
         """Free a session of token2wav, if it is there."""
         session = self._sessions.pop(key, None)
@@ -332,10 +333,7 @@ def _text(tensor: Tensor, name: str) -> str:
 def _voice(parameters: Mapping[str, Any]) -> VoiceFields:
     """Parameters of ours that a request may have; others are left to those who know them."""
     given = {name: parameters[name] for name in _VOICE_PARAMETERS if name in parameters}
-    try:
-        return VoiceFields.model_validate(given)
-    except ValidationError as error:
-        raise invalid_request(error.errors(include_url=False)) from None
+    return validated(VoiceFields, given)
 
 
 def _samples(request: InferenceRequest) -> Samples:

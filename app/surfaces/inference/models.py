@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from importlib.metadata import version as version_of
 from typing import Any, Final
 
-from firstword.app.errors import InvalidRequest, ModelNotFound
+from firstword.app.errors import InvalidRequest
 from firstword.app.surfaces.inference.tensors import TensorSpec
 
 VERSION: Final = "1"
@@ -50,7 +50,7 @@ class Duration:
 
 @dataclass(slots=True)
 class Statistics:
-    """Of one model since the start. queue: for a slot; compute: all that is not."""
+    """The figures of one model since the start. queue: for a slot; compute: all that is not."""
 
     last_inference_ms: int = 0  # since 1970
     success: Duration = field(default_factory=Duration)
@@ -61,7 +61,7 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
-    """is_decoupled: a request may have several responses, over a stream."""
+    """A model of the protocol. is_decoupled: a request may have several responses, over a stream."""
 
     name: str
     inputs: tuple[TensorSpec, ...]
@@ -84,7 +84,7 @@ class Model:
 
 
 def models_of(family: str, gives_mel: bool) -> Mapping[str, Model]:
-    """By name; the first speaks texts. gives_mel: as `Stages` says."""
+    """Return the models by name; the first speaks texts. gives_mel: as `Stages` says."""
     models = [
         Model(family, SPEECH_INPUTS, WAVEFORM, is_decoupled=True),
         Model(
@@ -97,16 +97,6 @@ def models_of(family: str, gives_mel: bool) -> Mapping[str, Model]:
         Model("vocoder", (MEL, FINALIZE), TensorSpec("tts_speech", "FP32", (-1,))),
     ]
     return {model.name: model for model in models}
-
-
-def find_model(models: Mapping[str, Model], name: str, version: str) -> Model:
-    """Raises ModelNotFound."""
-    model = models.get(name)
-    if model is None:
-        raise ModelNotFound(f"there is no model {name[:64]!a}; there are {', '.join(models)}")
-    if version not in ("", VERSION):
-        raise ModelNotFound(f"model {name!r} has no version {version[:16]!a}; it has version {VERSION}")
-    return model
 
 
 Json = dict[str, Any]

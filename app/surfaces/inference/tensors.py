@@ -34,7 +34,7 @@ CONTENTS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """dims: without the batch; -1 is any."""
+    """The name, type and shape of a tensor. dims: without the batch; -1 is any."""
 
     name: str
     datatype: DataType
@@ -125,7 +125,7 @@ def to_bytes(datatype: str, array: Tensor) -> bytes:
 
 
 def _split_strings(spec: TensorSpec, raw: bytes, count: int) -> list[bytes]:
-    """Each is behind its length in 4 bytes."""
+    """Return strings that stand behind their lengths in 4 bytes."""
     texts: list[bytes] = []
     position = 0
     while position + 4 <= len(raw) and len(texts) < count:
