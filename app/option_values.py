@@ -44,7 +44,7 @@ def _expand_home(given: object) -> object:
 
 
 Digits = BeforeValidator(lambda given: int(given) if str(given).isdecimal() else given)
-"""Before a `Literal` of numbers, which takes no text."""
+"""Reads a number before a `Literal`, which takes no text."""
 HomePath = Annotated[Path, BeforeValidator(_expand_home)]
 TextList = Annotated[tuple[str, ...], BeforeValidator(_split)]
 SecretList = Annotated[tuple[SecretStr, ...], BeforeValidator(_split)]

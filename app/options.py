@@ -442,7 +442,7 @@ class TrtllmOptions:
 
 @dataclass(frozen=True, slots=True)
 class LMEngineOptions:
-    """Of the engines in processes of their own, one of which may run the language model."""
+    """The engines in processes of their own, one of which may run the language model."""
 
     vllm: VllmOptions = VllmOptions()
     trtllm: TrtllmOptions = TrtllmOptions()

@@ -139,7 +139,7 @@ class EngineParts(Protocol):
 EngineOpening = Callable[
     [Metrics, "Postgres | None", Watermark | None], AbstractAsyncContextManager[EngineParts]
 ]
-"""By the store that servers share, None: files; and the mark that is laid into all that is spoken."""
+"""Opens an engine by the store that servers share (None: files) and the mark laid into all that is spoken."""
 
 
 @asynccontextmanager

@@ -97,7 +97,7 @@ class TextOptions(BaseModel):
 
 
 class SpeechOptions(TextOptions):
-    """And how it is heard."""
+    """How a text is read and drawn, and how it is heard."""
 
     volume: Number = Field(
         1.0, ge=0, le=MAX_VOLUME, description="A factor of the amplitude, clipped at full scale."

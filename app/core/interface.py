@@ -25,7 +25,7 @@ from firstword.app.telemetry.stream_stats import StreamStats
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Audio:
-    """words: those that end in it, where the request wants them; they are in order and never change."""
+    """A piece of a stream. words: those that end in it, if they are wanted; in order, they never change."""
 
     samples: Samples  # at the stream's sample rate
     words: Sequence[TimedWord] = ()
@@ -136,7 +136,7 @@ NetworksState = Literal["loaded", "unloaded", "loading"]
 
 @dataclass(frozen=True, slots=True)
 class EngineStatus:
-    """is_ready: warm and admitting. Else `reason` says in one line why not.
+    """Whether an engine speaks. is_ready: warm and admitting. Else `reason` says in one line why not.
 
     failing_workers: background workers that failed and are started again; speech goes on without them.
     max_streams: that run at once, and what that is known from: a setting, a measurement, live streams.
@@ -245,7 +245,7 @@ class Engine(Protocol):
         ...
 
     async def read_text(self, request: SynthesisRequest) -> TextReport:
-        """Read a whole text and speak nothing, without a slot. Raises as speaking it would."""
+        """Read a whole text and speak nothing, without a slot. Raises as `open` does."""
         ...
 
     async def drain(self, timeout_s: float) -> None:

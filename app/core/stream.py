@@ -28,7 +28,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """reason: why its client or the server stopped it, the error that ended it; None: all is spoken."""
+    """The end of a stream.
+
+    reason: why its client or the server stopped it, the error that ended it; None: all is spoken.
+    """
 
     reason: CancelReason | BaseException | None = None
 

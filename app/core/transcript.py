@@ -19,7 +19,7 @@ _WORD_END = re.compile(rf"(?<=\S)(?=\s)|(?<={_IDEOGRAPHS})|$")
 
 @dataclass(frozen=True, slots=True)
 class TimedWord:
-    """text: as it was written, from char_start to char_end of the stream's text. start, end: in samples."""
+    """A word as it was written, from char_start to char_end of the stream's text. start, end: in samples."""
 
     text: str
     char_start: int

@@ -32,6 +32,7 @@ DESCRIPTION = (
     "Low-latency text to speech. Text that is still being written goes over a [WebSocket](/asyncapi)."
 )
 MAX_NAME_CHARS = 100  # of an operation, in its description
+_SHUTDOWN_TIMEOUT_S = 1  # for what is still being sent once the streams have ended
 EXPOSED_HEADERS = (
     *("X-Request-Id", "X-Sample-Rate", "X-Channels", "Server-Timing", "Retry-After", "X-Firstword-Warnings"),
     *(SYNTHETIC, PROVENANCE),
@@ -85,9 +86,6 @@ def build_app(
     app.add_middleware(PathMiddleware)
     app.add_middleware(TimingMiddleware, clock=service.clock)
     return app
-
-
-_SHUTDOWN_TIMEOUT_S = 1  # for what is still being sent once the streams have ended
 
 
 def raise_file_limit() -> None:

@@ -88,7 +88,7 @@ NOTHING_SPOKEN = Stats(
     word_times=None,
     first_byte={},
 )
-"""Of a `flush` or an `end` for a context that was never begun."""
+"""The figures of a `flush` or an `end` for a context that was never begun."""
 
 
 class Done(ContextMessage):

@@ -48,7 +48,7 @@ class Guard:
 
 
 UNMATCHED: Final = Guard("any key")
-"""Of a path that no route has: who has no key does not learn which paths there are."""
+"""The guard of a path that no route has: who has no key does not learn which paths there are."""
 
 
 def guard_of(route: BaseRoute) -> Guard | None:

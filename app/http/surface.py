@@ -48,7 +48,7 @@ class Surface(Protocol):
 
     name: str
     prefix: str
-    """Of its paths, so that errors before a route is found take its form; "" where they are not its own."""
+    """The beginning of its paths: errors before a route is found take its form; "" where they take none."""
 
     @property
     def options(self) -> object:

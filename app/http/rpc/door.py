@@ -25,7 +25,7 @@ Sent = AsyncIterator[bytes]
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Of calls that end with their answer, of those that go on, and of messages being received.
+    """The places of calls that end with their answer, of those that go on, and of messages being received.
 
     A client has a part of each, so that others come in.
     """
