@@ -147,7 +147,9 @@ async def _fields_of(form: FormData, in_json: Collection[str]) -> dict[str, Any]
                 try:
                     fields[name] = json.loads(fields[name])
                 except (ValueError, RecursionError):
-                    raise InvalidRequest(f"`{name}` is not JSON; send a list such as [1,2]", name) from None
+                    raise InvalidRequest(
+                        f'`{name}` is not JSON; send a list as [1,2], an object as {{"a":"b"}}', name
+                    ) from None
     finally:
         await form.close()
     return fields

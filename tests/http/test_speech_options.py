@@ -79,3 +79,10 @@ async def test_ratios_that_cross_are_refused() -> None:
         answer = await http.post("/tts", json={"text": HELLO, "min_token_ratio": 9, "max_token_ratio": 5})
     assert answer.status_code == 400
     assert error_of(answer)["param"] == "max_token_ratio"
+
+
+async def test_a_lexicon_of_a_form_that_is_no_json_says_what_to_send() -> None:
+    async with in_process(make_services()) as http:
+        answer = await http.post("/tts", files={"text": (None, HELLO), "lexicon": (None, "Nguyen=win")})
+    assert answer.status_code == 400
+    assert 'an object as {"a":"b"}' in str(error_of(answer)["message"])
