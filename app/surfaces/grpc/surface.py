@@ -18,7 +18,7 @@ class GrpcSurface(HttpSurface):
         self.options: GrpcOptions = options
         self.server: GrpcServer | None = None  # None: it does not run
         self.port: int | None = None
-        self._host = host
+        self._host = f"[{host}]" if ":" in host else host
         self._others = others
 
     @asynccontextmanager
@@ -28,8 +28,7 @@ class GrpcSurface(HttpSurface):
             if isinstance(surface, RpcSurface):
                 services |= surface.rpc_services(service)
         self.server = GrpcServer(service, services)
-        host = f"[{self._host}]" if ":" in self._host else self._host
-        address = f"{host}:{self.options.port or 0}"
+        address = f"{self._host}:{self.options.port or 0}"
         self.port = await self.server.start(address, tls_credentials(self.options))
         try:
             yield

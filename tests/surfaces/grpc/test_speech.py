@@ -21,6 +21,8 @@ from firstword.app.http.rpc import messages
 from firstword.app.http.rpc.call import STATUS
 from firstword.app.http.rpc.messages import DESCRIPTORS, INFERENCE, SPEECH, message
 from firstword.app.options import InvalidOptions, Limits
+from firstword.app.surfaces.grpc.options import GrpcOptions
+from firstword.app.surfaces.grpc.surface import GrpcSurface
 from tests.support.fake_engine import FakeEngine, speech
 from tests.support.grpc_serving import Rpc, grpc_serving, until
 from tests.support.serving import HELLO, counted, make_services, serving
@@ -350,6 +352,12 @@ async def test_tls_needs_both_files_and_then_encrypts(pem_files: tuple[Path, Pat
         with pytest.raises(InvalidOptions, match=r"FIRSTWORD_GRPC_TLS|cannot be read"):
             async with grpc_serving(services, **options):
                 pass
+
+
+def test_an_address_of_ipv6_is_told_in_brackets() -> None:
+    surface = GrpcSurface(GrpcOptions(), "::1")
+    surface.port = 50051
+    assert surface.address() == "gRPC is on [::1]:50051."
 
 
 async def test_a_port_that_is_taken_is_refused() -> None:
