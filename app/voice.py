@@ -60,6 +60,7 @@ from firstword.app.options import (
 from firstword.app.speakers.enrolment import read_recording
 from firstword.app.speakers.interface import PreparedSpeaker
 from firstword.app.speech_options import checked_options
+from firstword.files import write_whole
 
 Recording = str | Path | bytes | tuple[Samples, int]
 """A file's path, its content, or mono float32 samples within ±1 with their sample rate in Hz."""
@@ -267,7 +268,7 @@ class AsyncVoice:
                 raise ValueError(f"{path}: a prepared speaker is saved as {SPEAKER_SUFFIX}")
             check_place(path)
             content = await asyncio.to_thread(self._opened.networks.bundle_of, speech, path.stem)
-            await asyncio.to_thread(path.write_bytes, content)
+            await asyncio.to_thread(write_whole, path, content)
             return
         format_of(path)
         check_place(path)

@@ -24,12 +24,12 @@ from torch.distributed.checkpoint.state_dict import (
 )
 from torch.utils.checkpoint import checkpoint
 
+from firstword.files import write_whole
 from firstword.finetune.batches import BatchPlan
 from firstword.finetune.errors import FinetuneError
 from firstword.finetune.recipe import Schedule
 from firstword.finetune.schedule import rate_at
 from firstword.finetune.task import Task, TaskLoss
-from firstword.models.files import write_whole
 
 STATE_FILE: Final = "state.pt"
 _ADAM_BETAS: Final = (0.9, 0.999)

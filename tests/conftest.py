@@ -1,10 +1,11 @@
 """What all tests share: asyncio, which are slow, and which stay in one process."""
 
+import errno
 import gc
 import os
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import httpx._transports.default
 import pytest
@@ -82,6 +83,16 @@ SLOW = (
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture
+def _full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that takes no more of a file once all of it has been written."""
+
+    def full(descriptor: int) -> NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

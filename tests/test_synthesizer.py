@@ -113,6 +113,18 @@ def test_samples_are_saved_too(synthesizer: Synthesizer, recording: Samples, tmp
     )
 
 
+@pytest.mark.usefixtures("_full_disk")
+def test_a_full_disk_leaves_what_was_saved(
+    synthesizer: Synthesizer, recording: Samples, tmp_path: Path
+) -> None:
+    prepared = synthesizer.prepare((recording, 24_000), "Here is a voice to copy.")
+    for name, speech in {"a.wav": recording, "a.safetensors": prepared}.items():
+        (tmp_path / name).write_bytes(b"old")
+        with pytest.raises(OSError, match="No space left"):
+            synthesizer.save(tmp_path / name, speech)
+        assert (tmp_path / name).read_bytes() == b"old"
+
+
 def test_reference_may_be_samples_a_path_bytes_or_prepared(
     synthesizer: Synthesizer, recording: Samples, tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from firstword.app.audio.dsp import Samples
 from firstword.app.audio.encode import encode_whole
 from firstword.app.audio.formats import SUFFIXES, FileFormat, Tags
+from firstword.files import write_whole
 
 
 def format_of(path: Path) -> FileFormat:
@@ -29,4 +30,4 @@ def write_file(
     path: Path, samples: Samples, sample_rate_hz: int, speed: float = 1.0, tags: Tags | None = None
 ) -> None:
     """Write samples (n,) in the format of the suffix, with true sizes. Raises OSError."""
-    path.write_bytes(encode_whole(format_of(path), samples, sample_rate_hz, speed=speed, tags=tags))
+    write_whole(path, encode_whole(format_of(path), samples, sample_rate_hz, speed=speed, tags=tags))

@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import time
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass, fields
@@ -17,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from firstword.app.audio.formats import MAX_CLEAR_SPEED, MIN_CLEAR_SPEED
 from firstword.app.commands.console import CommandFailed, to_stderr
 from firstword.app.settings import load_settings
+from firstword.files import write_whole
 
 if TYPE_CHECKING:
     from firstword.app.core.interface import SynthesisStream
@@ -98,14 +100,18 @@ def read_items(source: Path, defaults: Mapping[str, Any]) -> Iterator[Item]:
     except (OSError, UnicodeDecodeError) as error:
         raise CommandFailed(f"{source} cannot be read: {error}") from None
     reader = {".jsonl": _json_lines, ".csv": _csv_lines}.get(source.suffix.lower(), _plain_lines)
-    seen: set[str] = set()
+    seen: dict[str, str] = {}  # names by what a file system without case makes of them
     for number, given in reader(source, text):
         if len(seen) >= MAX_ITEMS:
             raise CommandFailed(f"{source}: more than {MAX_ITEMS} texts; split the file")
         item = _item(f"{source}:{number}", number, {**defaults, **given})
-        if item.name in seen:
-            raise CommandFailed(f"{source}:{number}: the name {item.name!r} came before; give each its own")
-        seen.add(item.name)
+        file = unicodedata.normalize("NFC", item.name).casefold()
+        if file in seen:
+            alike = "" if item.name == seen[file] else f" as {seen[file]!r}, the same file where case is none"
+            raise CommandFailed(
+                f"{source}:{number}: the name {item.name!r} came before{alike}; give each its own"
+            )
+        seen[file] = item.name
         yield item
 
 
@@ -261,12 +267,9 @@ async def _speak(
         tags = synthetic_tags(stream.speaker, stream.request.request_id, provenance.names_source)
 
     def write() -> None:
-        """Whole or not at all: a file that is there counts as done."""
-        unfinished = path.with_name(f"{path.name}.part")
         rate_hz, marks = stream.sample_rate_hz, provenance.watermark
         content = encode_whole(format, samples, rate_hz, speed=item.speed, tags=tags, watermark=marks)
-        unfinished.write_bytes(provenance.signed(content, format))
-        unfinished.replace(path)
+        write_whole(path, provenance.signed(content, format))  # a file that is there counts as done
 
     await asyncio.to_thread(write)
     audio_s = len(samples) / stream.sample_rate_hz

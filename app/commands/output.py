@@ -16,6 +16,7 @@ from firstword.app.audio.files import check_place
 from firstword.app.audio.formats import FORMATS, SUFFIXES, AudioFormat, FileFormat, Tags
 from firstword.app.commands.console import CommandFailed
 from firstword.app.provenance import NO_MARKS, Provenance
+from firstword.files import write_whole
 
 STANDARD_OUTPUT: Final = "-"
 PLAYERS: Final[Mapping[str, Sequence[str]]] = {
@@ -71,7 +72,7 @@ class FileOutput:
             tags=self.tags,
             watermark=self.provenance.watermark,
         )
-        self._path.write_bytes(self.provenance.signed(content, self._format))
+        write_whole(self._path, self.provenance.signed(content, self._format))
 
 
 class PipeOutput:

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from firstword.app.commands.console import CommandFailed, to_stdout, waiting
 from firstword.app.settings import LOCAL_URL, PREFIX
+from firstword.files import write_whole
 
 if TYPE_CHECKING:
     import httpx
@@ -109,7 +110,8 @@ def export(
             "--output",
             "-o",
             help="Left out: NAME.safetensors. With --all a directory, left out: this one; of speakers of one "
-            "name each is NAME.OWNER.safetensors.",
+            "name each is NAME.OWNER.safetensors, and one that differs from another in case alone "
+            "NAME(2).safetensors.",
         ),
     ] = None,
     all_of_them: Annotated[
@@ -133,10 +135,14 @@ def export(
             one for one in json_of(ask(client, "GET", "/speakers"))["speakers"] if one["kind"] == "registered"
         ]
         sharing = Counter(one["name"] for one in known)  # several owners may have a private one of a name
+        owners = [
+            {"owner": one["owner"]} if sharing[one["name"]] > 1 and one.get("owner") else {} for one in known
+        ]
+        stems = _distinct(
+            [".".join((one["name"], *owner.values())) for one, owner in zip(known, owners, strict=True)]
+        )
         failed = []
-        for one in known:
-            owner = {"owner": one["owner"]} if sharing[one["name"]] > 1 and one.get("owner") else {}
-            stem = ".".join((one["name"], *owner.values()))
+        for one, owner, stem in zip(known, owners, stems, strict=True):
             try:
                 _export(client, one["name"], owner, folder / f"{stem}.safetensors")
             except CommandFailed as error:
@@ -149,11 +155,21 @@ def export(
         )
 
 
+def _distinct(stems: list[str]) -> list[str]:
+    """Number those that a file system without case takes for one before them."""
+    numbers = Counter[str]()
+    distinct: list[str] = []
+    for stem in stems:
+        numbers[stem.lower()] += 1
+        distinct.append(stem if numbers[stem.lower()] == 1 else f"{stem}({numbers[stem.lower()]})")
+    return distinct
+
+
 def _export(client: "httpx.Client", name: str, owner: dict[str, str], path: Path) -> None:
     from firstword.app.commands.client import ask, speaker_path
 
     bundle = ask(client, "GET", speaker_path(name, "export"), params=owner).content
-    path.write_bytes(bundle)
+    write_whole(path, bundle)
     typer.echo(f"{path}: {len(bundle)} bytes")
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from firstword.app.commands.console import CommandFailed
 from firstword.app.core.transcript import TimedWord
+from firstword.files import write_whole
 
 SUFFIXES: Final = (".json", ".srt", ".vtt")
 MAX_LINE_CHARS = 42  # of a subtitle, as broadcasters have it
@@ -53,7 +54,7 @@ def write_subtitles(path: Path, text: str, words: Sequence[TimedWord], samples_p
                 f"{_time(start, '.')} --> {_time(end, '.')}\n{escape(written, quote=False)}\n"
                 for _, start, end, written in cues
             )
-    path.write_text(content, encoding="utf-8")
+    write_whole(path, content.encode())
 
 
 def _lines(text: str, words: Sequence[TimedWord]) -> list[tuple[Sequence[TimedWord], str]]:

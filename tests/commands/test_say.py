@@ -141,6 +141,20 @@ def test_say_leaves_the_old_file_where_speaking_fails(engine: FakeEngine, tmp_pa
     assert not engine.open_streams
 
 
+@pytest.mark.usefixtures("_full_disk")
+@pytest.mark.parametrize(
+    ("file", "options"), [("out.wav", ()), ("out.srt", ("-o", "-", "--subtitles", "out.srt"))]
+)
+def test_say_leaves_the_old_file_where_the_disk_is_full(
+    engine: FakeEngine, tmp_path: Path, file: str, options: tuple[str, ...]
+) -> None:
+    (tmp_path / file).write_bytes(b"old")
+    result = run("say", TEXT, *options)
+    assert result.exit_code == 1
+    assert f"{file}: No space left on device" in result.stderr
+    assert (tmp_path / file).read_bytes() == b"old"
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

@@ -94,6 +94,27 @@ async def test_of_several_speakers_of_one_name_each_is_exported(
 
 
 @pytest.mark.usefixtures("_found_by_environment")
+async def test_no_export_replaces_another_where_file_names_have_no_case(
+    known: FakeSpeakers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def export(name: str, *, client: Client) -> bytes:
+        return name.encode()
+
+    monkeypatch.setattr(known, "export", export)
+    known.speakers = {name: replace(ANNA, name=name) for name in ("Anna", "anna")}
+    assert (await run_beside("export", "--all", "-o", "kept")).exit_code == 0
+    kept = {path.name: path.read_text() for path in (tmp_path / "kept").iterdir()}
+    assert kept == {"Anna.safetensors": "Anna", "anna(2).safetensors": "anna"}
+
+
+@pytest.mark.usefixtures("_found_by_environment", "_full_disk")
+async def test_a_full_disk_leaves_the_export_before(tmp_path: Path) -> None:
+    (tmp_path / "anna.safetensors").write_bytes(b"old")
+    assert "anna.safetensors: No space left on device" in await refused_beside("export", "anna")
+    assert (tmp_path / "anna.safetensors").read_bytes() == b"old"
+
+
+@pytest.mark.usefixtures("_found_by_environment")
 async def test_a_speaker_that_cannot_be_exported_keeps_no_other_back(
     known: FakeSpeakers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ from firstword.app.http.streaming import resolve_output_format
 from firstword.app.surfaces.batches.queue import Batches
 from firstword.app.surfaces.batches.schemas import ItemFields
 from firstword.app.surfaces.batches.store import Job
+from firstword.files import write_whole
 
 SLOTS_PER_ITEM = 8  # as of files: beside all slots there is room for so few
 LOOK_AGAIN_S = 5.0  # for items of a server that died, where several share the batches
@@ -196,8 +197,4 @@ def _complete(file: BinaryIO, session: StreamSession, output: OutputFormat, num_
 
 def _sign(path: Path, service: Service, output: OutputFormat) -> None:
     """Write the signed file to the disk: an item that is done is not spoken again after a power failure."""
-    content = service.provenance.signed(path.read_bytes(), output.format)
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+    write_whole(path, service.provenance.signed(path.read_bytes(), output.format))

@@ -14,8 +14,8 @@ from typing import Final
 
 import torch
 
+from firstword.files import write_whole
 from firstword.models.config import Dtype
-from firstword.models.files import write_whole
 from firstword.models.runtimes.tensorrt.library import Library, Part, Ranges, TensorRTError
 
 FORMAT: Final = 1  # of the graphs; another one makes other names
