@@ -18,11 +18,14 @@ class AudioQueue:
     """
 
     def __init__(
-        self, sample_rate_hz: int, max_ahead_s: float, clock: Callable[[], float], is_played: bool = True
+        self, samples_per_s: float, max_ahead_s: float, clock: Callable[[], float], is_played: bool = True
     ) -> None:
-        """is_played: the client plays audio while it comes; chunks of other streams are less urgent."""
-        self._sample_rate_hz = sample_rate_hz
-        self._max_samples = round(max_ahead_s * sample_rate_hz)
+        """samples_per_s: as they are played, at another speed more or fewer than the sample rate.
+
+        is_played: the client plays audio while it comes; chunks of other streams are less urgent.
+        """
+        self._samples_per_s = samples_per_s
+        self._max_samples = round(max_ahead_s * samples_per_s)
         self._clock = clock
         self._opened_s = clock() if is_played else clock() + FILE_DEADLINE_S
         self._is_played = is_played
@@ -69,7 +72,7 @@ class AudioQueue:
         if isinstance(event, Audio):
             self._num_ahead += len(event.samples)
             if self._deadline_s is not None:
-                seconds = len(event.samples) / self._sample_rate_hz
+                seconds = len(event.samples) / self._samples_per_s
                 self._deadline_s = max(self._deadline_s, self._clock()) + seconds
         self._changed.set()
 
@@ -88,7 +91,7 @@ class AudioQueue:
         event = self._events.popleft()
         if isinstance(event, Audio):
             if self._deadline_s is None and self._is_played:
-                self._deadline_s = self._clock() + self._num_ahead / self._sample_rate_hz
+                self._deadline_s = self._clock() + self._num_ahead / self._samples_per_s
             self._num_ahead -= len(event.samples)
         self._changed.set()
         return event

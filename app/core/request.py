@@ -43,6 +43,7 @@ class Delivery:
     is_played: bool = True  # while it comes; False: a file, which may wait and gives way to those that are
     is_background: bool = False  # an item of a batch: as long as it may be there, and behind all others
     cache: bool | None = None  # whether finished audio may be kept and given again; None: with a seed
+    speed: float = 1.0  # at which it is played; the stream's samples are not changed
 
 
 @dataclass(frozen=True, slots=True)

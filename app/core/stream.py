@@ -79,8 +79,12 @@ class SpeechStream:
         self._events = events
         events.subscribe(self.stats.on_event)
         seed = secrets.randbits(31) if request.seed is None else request.seed
+        delivery = request.delivery
         self._audio = AudioQueue(
-            self.sample_rate_hz, parts.pacing.listener_buffer_s, parts.clock, request.delivery.is_played
+            self.sample_rate_hz * delivery.speed,
+            parts.pacing.listener_buffer_s,
+            parts.clock,
+            delivery.is_played,
         )
         self._text = TextTask(request, reading, seed, parts, events, self.stats, self._audio)
         self._running = set() if running is None else running

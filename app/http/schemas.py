@@ -192,7 +192,9 @@ class VoiceFields(ReferenceFields, TimestampFields, SpeechOptions, AudioFields):
     def delivery(
         self, is_played: bool = True, is_background: bool = False, context: FlowContext = "chunks"
     ) -> Delivery:
-        return Delivery(self.volume, context, self.wants_words, is_played, is_background, self.cache)
+        return Delivery(
+            self.volume, context, self.wants_words, is_played, is_background, self.cache, self.speed
+        )
 
     @model_validator(mode="before")
     @classmethod

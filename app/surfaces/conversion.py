@@ -55,7 +55,7 @@ async def convert_voice(
         speech=await sent_recording(await form.audio.read(), "", max_bytes, "audio"),
         voice=VoiceChoice(form.speaker, reference),
         seed=form.seed,
-        delivery=Delivery(context=form.context, is_played=form.stream),
+        delivery=Delivery(context=form.context, is_played=form.stream, speed=form.speed),
         client=request.state.client,
     )
     return audio_response(request, service, synthesis, output, framing_of(form.stream, has_words=False))

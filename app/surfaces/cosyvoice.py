@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from firstword.app.audio.formats import MAX_CLEAR_SPEED, MIN_CLEAR_SPEED
-from firstword.app.core.interface import SynthesisRequest, VoiceChoice
+from firstword.app.core.interface import Delivery, SynthesisRequest, VoiceChoice
 from firstword.app.errors import InvalidRequest, SpeakerNotFound, TextTooLong
 from firstword.app.http.forms import MULTIPART, AnyFormRoute
 from firstword.app.http.limits import speech_body
@@ -138,6 +138,7 @@ def spoken(form: SpokenForm, request: Request, service: Service, voice: VoiceCho
         text=form.tts_text,
         voice=voice,
         seed=form.seed,
+        delivery=Delivery(speed=form.speed),
         client=request.state.client,
     )
     output = resolve_output_format("pcm", None, form.speed, service)

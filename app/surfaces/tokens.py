@@ -111,7 +111,7 @@ async def speak_tokens(body: TokenSpeech, request: Request, service: ServiceHere
         speech=tuple(body.tokens),
         voice=VoiceChoice(body.speaker, reference, body.voice_mode),
         seed=body.seed,
-        delivery=Delivery(context=body.context, is_played=body.stream, cache=body.cache),
+        delivery=Delivery(context=body.context, is_played=body.stream, cache=body.cache, speed=body.speed),
         client=request.state.client,
     )
     return audio_response(request, service, synthesis, output, framing_of(body.stream, has_words=False))

@@ -483,6 +483,27 @@ async def test_a_language_that_is_not_spoken_is_refused_at_once() -> None:
     assert refused.value.param == "language"
 
 
+@pytest.mark.parametrize("speed", [0.5, 1.0, 2.0])
+async def test_chunks_are_due_when_a_listener_at_another_speed_runs_dry(
+    monkeypatch: pytest.MonkeyPatch, speed: float
+) -> None:
+    async with ToyEngine(listener_buffer_s=1.0) as toy:
+        leads_s: list[float] = []
+        run = toy.parts.pool.run
+
+        async def noted(given: Any, deadline_s: float, on_event: Any) -> Any:
+            leads_s.append(deadline_s - toy.clock())
+            return await run(given, deadline_s, on_event)
+
+        monkeypatch.setattr(toy.parts.pool, "run", noted)
+        events = await spoken(toy, "a text of some chunks", speed=speed)
+    ahead_s = np.cumsum([len(event.samples) for event in events if isinstance(event, Audio)]) / RATE_HZ
+    assert len(leads_s) > 3
+    np.testing.assert_allclose(
+        leads_s[2:], ahead_s[1:-1] / speed
+    )  # the second is begun before the first is taken
+
+
 async def test_files_never_keep_a_played_stream_waiting_and_are_all_answered() -> None:
     """No played stream may wait here: one that finds no slot at once is refused."""
     async with ToyEngine(max_streams=4, max_queued=0) as toy:

@@ -44,6 +44,13 @@ async def test_route_speaks_as_its_form_says(
     assert (voice.reference.transcript if voice.reference else None) == transcript  # type: ignore[union-attr]
 
 
+async def test_a_stream_knows_at_which_speed_it_is_heard() -> None:
+    engine = FakeEngine()
+    async with in_process(make_services(engine)) as client:
+        await client.post("/inference_sft", data={"tts_text": HELLO, "spk_id": "hum", "speed": "1.5"})
+    assert engine.streams[0].request.delivery.speed == 1.5
+
+
 async def test_field_at_fault_has_its_own_name() -> None:
     async with in_process(make_services()) as client:
         for form, param in (

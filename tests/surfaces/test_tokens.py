@@ -90,9 +90,12 @@ async def test_what_of_a_text_has_no_tokens_is_said_in_the_answer() -> None:
 async def test_a_whole_body_of_tokens_or_of_a_recording_gives_way_as_a_file(stream: bool) -> None:
     engine = FakeEngine()
     async with in_process(make_services(engine)) as client:
-        of_tokens = await client.post("/v1/token2wav", json={"tokens": [1, 2], "stream": stream})
+        of_tokens = await client.post("/v1/token2wav", json={"tokens": [1, 2], "stream": stream, "speed": 2})
         of_recording = await client.post(
-            "/v1/voice-conversion", data={"stream": str(stream)}, files={"audio": b"a recording"}
+            "/v1/voice-conversion",
+            data={"stream": str(stream), "speed": "2"},
+            files={"audio": b"a recording"},
         )
     assert (of_tokens.status_code, of_recording.status_code) == (200, 200)
     assert [one.request.delivery.is_played for one in engine.streams] == [stream, stream]
+    assert [one.request.delivery.speed for one in engine.streams] == [2, 2]

@@ -139,7 +139,9 @@ async def create_speech(
         reading=body.reading,
         sampling=body.sampling,
         seed=body.seed,
-        delivery=Delivery(body.volume, body.context, body.wants_words, is_streamed, cache=body.cache),
+        delivery=Delivery(
+            body.volume, body.context, body.wants_words, is_streamed, cache=body.cache, speed=body.speed
+        ),
         client=request.state.client,
     )
     if body.timestamps is not None and body.stream_format != "sse":

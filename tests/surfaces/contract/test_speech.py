@@ -74,6 +74,9 @@ async def test_a_format_is_what_was_asked_for(serve: Serve) -> None:
             duration_s = len(speech(HELLO)) / SAMPLE_RATE_HZ / 1.5
             assert len(samples) / rate_hz == pytest.approx(duration_s, abs=0.15), format
             assert np.sqrt(np.mean(samples**2)) > 0.1, format
+        assert {stream.request.delivery.speed for stream in surface.engine.streams} == {1.5}, (
+            "for its deadlines"
+        )
 
 
 async def test_every_rate_lasts_as_long(serve: Serve) -> None:
