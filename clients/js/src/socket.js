@@ -5,6 +5,8 @@ import { FirstwordError } from "./errors.js";
 /** @typedef {import("./speech.js").Speech} Speech */
 
 const KEPT_MS = 60_000; // after `done`, in which the server still answers a `cancel`
+const BEAT_MS = 5000; // between pings, while a speech is awaited
+const MAX_SILENT_BEATS = 4; // behind them the network is gone, which a browser notices after minutes
 
 export class Socket {
   #address;
@@ -71,9 +73,21 @@ export class Socket {
       const socket = new this.#WebSocket(this.#address());
       this.#opening = socket;
       socket.binaryType = "arraybuffer";
+      let numSilentBeats = 0;
+      /** @type {ReturnType<typeof setInterval> | undefined} */
+      let beating;
+      const beat = () => {
+        if (![...this.#speeches.values()].some(({ speech }) => !speech.hasEnded)) numSilentBeats = 0;
+        else if (++numSilentBeats <= MAX_SILENT_BEATS) socket.send('{"type":"ping"}');
+        else {
+          end(`the server was silent for ${(MAX_SILENT_BEATS * BEAT_MS) / 1000} s`);
+          socket.close();
+        }
+      };
       socket.onopen = () => {
         this.#opening = null;
         this.#open = socket;
+        beating = setInterval(beat, BEAT_MS);
         resolve(socket);
       };
       /** @type {Record<string, any> | null} */
@@ -81,6 +95,7 @@ export class Socket {
       /** @type {Error | null} */
       let refusal = null; // of the whole connection
       socket.onmessage = ({ data }) => {
+        numSilentBeats = 0;
         if (typeof data !== "string") return this.#hand({ ...announced, data: new Uint8Array(data) });
         const message = JSON.parse(data);
         if (message.type === "audio") announced = message;
@@ -92,6 +107,7 @@ export class Socket {
       const end = async (reason = "") => {
         if (isOver) return;
         isOver = true;
+        clearInterval(beating);
         const wasOpen = this.#open === socket;
         this.#open = null;
         this.#opening = null;

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
+import { mock } from "node:test";
 import { Client, encodeWav, FirstwordError, PcmReader, Player } from "../src/index.js";
 
 const [url, story] = process.argv.slice(2);
@@ -244,6 +245,29 @@ const STORIES = {
     assert.deepEqual(typesOf(wires[0]), ["start", "cancel"]);
   },
 
+  async "notices a network that is gone"() {
+    mock.timers.enable({ apis: ["setInterval"] });
+    const { wires, wiredClient } = wired();
+    const speech = wiredClient.open();
+    await wires[0].accept();
+    wires[0].giveAudio();
+    wires[0].close = () => {}; // nothing comes of it
+    for (let i = 0; i < 10; i++) {
+      mock.timers.tick(5000);
+      wires[0].give({ type: "pong" }); // a writer may think for long
+    }
+    assert.equal(speech.hasEnded, false);
+    mock.timers.tick(25_000);
+    await assert.rejects(within(1000, heard(speech)), /while the speech was coming: the server was silent for 20 s/);
+    assert.deepEqual(new Set(typesOf(wires[0]).slice(1)), new Set(["ping"]));
+    const next = wiredClient.speak(HELLO);
+    await wires[1].accept();
+    wires[1].give({ type: "done", stats: {} });
+    await heard(next);
+    mock.timers.tick(100_000);
+    assert.deepEqual(typesOf(wires[1]), ["start", "text", "end"]); // a server may close what nobody uses
+  },
+
   async "loses a connection over http"() {
     const server = createServer((_, response) => {
       response.write('{"audio": "AAAA"}\n', () => setTimeout(() => response.destroy(), 50));
@@ -307,4 +331,4 @@ const STORIES = {
 };
 
 await STORIES[story]();
-client.close();
+process.exit(); // wires of a story are never closed
