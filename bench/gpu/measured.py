@@ -93,7 +93,7 @@ def read_rows(path: Path, part: str) -> list[Row]:
     if not path.exists():
         return []
     rows: list[Row] = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_text(encoding="utf-8").split("\n"):
         try:
             given: dict[str, Any] = json.loads(line)
         except json.JSONDecodeError:  # half of one

@@ -166,7 +166,7 @@ def speak_as_long_as_people(directory: Path, texts: Path) -> None:
     """Bound the speech tokens of a text such that a random language model takes a speaker's time for it."""
     checkpoint = open_checkpoint(directory)
     tokenizer = checkpoint.load_tokenizer()
-    lines = [json.loads(line)["text"] for line in texts.read_text(encoding="utf-8").splitlines()]
+    lines = [item.text for item in read_items(texts)]
     num_tokens = sum(len(tokenizer.encode(line)) for line in lines)
     ratio = TOKEN_RATE_HZ * sum(map(len, lines)) / CHARACTERS_PER_S / num_tokens
     traits = asdict(default_traits(checkpoint.config.family))
