@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,6 +33,7 @@ from firstword.finetune.task import Task, TaskLoss
 
 STATE_FILE: Final = "state.pt"
 _ADAM_BETAS: Final = (0.9, 0.999)
+_FREE: Final = ("save_every", "average")  # to be changed on the way
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,15 +238,26 @@ class Trainer:
             self._folder.mkdir(parents=True, exist_ok=True)
             write_whole(path, f"{json.dumps(given, indent=2)}\n".encode())
         self.accelerator.wait_for_everyone()
-        before = json.loads(path.read_text(encoding="utf-8"))
-        changed = [
-            n for n in given if n not in ("save_every", "average") and before.get(n, given[n]) != given[n]
-        ]
+        try:
+            before = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:
+            raise FinetuneError(f"{path} is damaged; remove {self._folder}, or give another -o") from None
+        defaults = {one.name: one.default for one in fields(TrainSettings) if one.default is not MISSING}
+        before = {**defaults, **before}  # of a version that did not have all of them
+        changed = [n for n in given if n not in _FREE and n in before and before[n] != given[n]]
         if changed:
             raise FinetuneError(
                 f"{self._folder} holds a run with other settings ({', '.join(changed)}); give those again to "
                 "go on, another -o, or remove it"
             )
+        if unknown := before.keys() ^ given.keys():
+            raise self._of_another_version(f"only one of the two knows {', '.join(sorted(unknown))}")
+
+    def _of_another_version(self, difference: str) -> FinetuneError:
+        return FinetuneError(
+            f"{self._folder} holds a run of another version of Firstword ({difference}); go on with that "
+            "one, give another -o, or remove it"
+        )
 
     def _restore(self) -> None:
         path = self._folder / STATE_FILE
@@ -253,6 +265,9 @@ class Trainer:
             return
         state = torch.load(path, weights_only=True, map_location="cpu")
         options = StateDictOptions(full_state_dict=True, ignore_frozen_params=True, strict=False)
+        trained = get_model_state_dict(self._model, options=options)
+        if other := trained.keys() ^ state["weights"].keys():
+            raise self._of_another_version(f"only one of the two trains {min(other)}")
         set_model_state_dict(self._model, state["weights"], options=options)
         set_optimizer_state_dict(self._model, self._optimizer.optimizer, state["optimizer"], options=options)
         self.step, self._best = state["step"], [(held, step) for held, step in state["kept"]]

@@ -1,6 +1,7 @@
 """Runs that go on, processes that share a batch, disks that fill."""
 
 import errno
+import json
 import os
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import torch
 from firstword.finetune import trainer as trainer_module
 from firstword.finetune.errors import FinetuneError
 from firstword.finetune.task import Task
-from firstword.finetune.trainer import STATE_FILE, Trainer, recompute_activations
+from firstword.finetune.trainer import STATE_FILE, Trainer, TrainSettings, recompute_activations
 from tests.finetune.runs import SETTINGS, fitted, flow_task, lm_task, parameters, plan_of
 from tests.support.checkpoints import small_checkpoint
 from tests.support.training_data import prepared
@@ -58,6 +59,39 @@ def test_a_run_with_other_settings_is_refused(tmp_path: Path) -> None:
     fitted(lm_task(data), tmp_path, stop=1)
     with pytest.raises(FinetuneError, match=r"other settings \(lr\)"):
         Trainer(lm_task(data), tmp_path, replace(SETTINGS, lr=1.0))
+
+
+def test_a_run_of_another_version_goes_on_or_is_refused_in_words(tmp_path: Path) -> None:
+    data, path = prepared("cosyvoice2"), tmp_path / "settings.json"
+    fitted(lm_task(data), tmp_path, stop=3)
+    written = json.loads(path.read_text())
+
+    def goes_on(settings: dict[str, Any], now: TrainSettings = SETTINGS, asked: Any = None) -> bool:
+        path.write_text(json.dumps(settings))
+        return Trainer(lm_task(data), tmp_path, now, asked).step == 3
+
+    older = {name: value for name, value in written.items() if name != "schedule"}
+    assert goes_on(older)
+    with pytest.raises(FinetuneError, match=r"other settings \(schedule\)"):
+        goes_on(older, replace(SETTINGS, schedule="cosine"))
+    for before, asked in ((written | {"dropout": 0.1}, {}), (written, {"dropout": 0.1})):
+        with pytest.raises(
+            FinetuneError, match=r"another version of Firstword \(only one .* knows dropout\)"
+        ):
+            goes_on(before, asked=asked)
+    path.write_text(path.read_text()[:9])
+    with pytest.raises(FinetuneError, match=r"settings\.json is damaged"):
+        Trainer(lm_task(data), tmp_path, SETTINGS)
+
+
+def test_weights_of_other_names_are_not_passed_over(tmp_path: Path) -> None:
+    data = prepared("cosyvoice2")
+    fitted(lm_task(data), tmp_path, stop=3)
+    state = torch.load(tmp_path / STATE_FILE, weights_only=True)
+    state["weights"] = {name.replace("head", "output"): value for name, value in state["weights"].items()}
+    torch.save(state, tmp_path / STATE_FILE)
+    with pytest.raises(FinetuneError, match=r"another version of Firstword \(only one .* trains .*head"):
+        Trainer(lm_task(data), tmp_path, SETTINGS)
 
 
 def test_settings_that_were_half_written_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
