@@ -179,6 +179,8 @@ def _copy_audio(source: Place, target: Place) -> None:
         ).fetchall()
     for batch, id, number, suffix in done:
         place = Path(id) / f"{number}.{suffix}"
+        if source.audio is not None and not (source.audio / place).is_file():
+            continue  # it was lost, and is told to be gone there as here
         read = _file_pieces if source.audio is not None else _stored_pieces
         pieces = read(source, batch, number, place)
         if target.audio is None:

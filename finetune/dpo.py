@@ -21,7 +21,7 @@ from firstword.finetune.losses import DPO_BETA, LossConfig, preference_loss, seq
 from firstword.finetune.result import STATE_FOLDER
 from firstword.finetune.sft import (
     FineTuning,
-    check_out,
+    check_out_of_training,
     finish,
     run_identity,
     train_settings,
@@ -153,7 +153,7 @@ class PreferenceTask(Task):
 def prefer(asked: FineTuning, beta: float = DPO_BETA, seed: int = 0) -> Iterator[StepReport]:
     """Train by the pairs of the file `asked.data`, and write the result. Raises FinetuneError."""
     checkpoint, out = asked.checkpoint, asked.out
-    check_out(checkpoint, out)
+    check_out_of_training(checkpoint, out)
     network = checkpoint.load_lm()
     if not isinstance(network, Qwen2LM):
         raise FinetuneError(f"{checkpoint.directory} is a CosyVoice 1; preferences are learned by 2 and 3")

@@ -77,7 +77,7 @@ def fine_tune(asked: FineTuning, seed: int = 0) -> Iterator[StepReport]:
     Raises FinetuneError for what cannot be trained, data that does not fit, and a full disk.
     """
     checkpoint, out, recipe = asked.checkpoint, asked.out, asked.recipe
-    check_out(checkpoint, out)
+    check_out_of_training(checkpoint, out)
     dataset = Dataset(asked.data, checkpoint, has_mels=asked.part == "flow")
     names = new_speakers(dataset, checkpoint)
     rows = rows_within(dataset, range(len(dataset)), recipe)
@@ -193,6 +193,13 @@ def check_out(checkpoint: Checkpoint, out: Path) -> None:
     """Raises FinetuneError where the result would be written over what it is made of."""
     if out.resolve() == checkpoint.directory.resolve():
         raise FinetuneError(f"-o {out} is the checkpoint itself; give another directory")
+
+
+def check_out_of_training(checkpoint: Checkpoint, out: Path) -> None:
+    """Raises FinetuneError also for a model directory that no training has begun."""
+    check_out(checkpoint, out)
+    if any((out / name).exists() for name in YAML_FILES) and not (out / STATE_FOLDER).is_dir():
+        raise FinetuneError(f"-o {out} has another model in it, which would be lost; give another directory")
 
 
 def in_batches(rows: list[int], lengths: list[int], size: int) -> list[list[int]]:

@@ -15,7 +15,7 @@ from firstword.app.settings import load_settings
 
 LOCKED_S: Final = 10.0  # how long a database that somebody has locked is waited for
 _DATABASE: Final = ".sqlite3"
-_LEFT_OUT: Final = (".sqlite3-wal", ".sqlite3-shm", ".sqlite3-journal", ".reserve", ".lock", ".partial")
+_LEFT_OUT: Final = (".sqlite3-wal", ".sqlite3-shm", ".sqlite3-journal", ".reserve", ".lock", ".part")
 _OF_THE_MACHINE: Final = frozenset({"capacity.json", "products.json"})  # measured anew on another one
 Directory = Annotated[Path, typer.Argument(help="It is made; whatever is in it already is refused.")]
 

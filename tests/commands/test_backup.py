@@ -24,6 +24,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     directory = tmp_path / "data"
     (directory / "batches").mkdir(parents=True)
     (directory / "batches" / "one.wav").write_bytes(b"RIFF")
+    (directory / "batches" / "two.wav.part").write_bytes(b"RIF")
     (directory / "capacity.json").write_text("{}")
     monkeypatch.setenv("FIRSTWORD_DATA_DIR", str(directory))
     return directory

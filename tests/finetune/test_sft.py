@@ -162,6 +162,15 @@ def test_the_best_states_are_averaged(tmp_path: Path, monkeypatch: pytest.Monkey
     torch.testing.assert_close(result, sum(parts) / 2)
 
 
+def test_another_model_is_not_written_over(tmp_path: Path) -> None:
+    shutil.copytree(small_checkpoint("cosyvoice3"), tmp_path / "other")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "other").iterdir() if path.is_file()}
+    with pytest.raises(FinetuneError, match="other has another model in it"):
+        list(fine_tune(asked("llm", "cosyvoice2", tmp_path / "other")))
+    after = {path.name: path.read_bytes() for path in (tmp_path / "other").iterdir() if path.is_file()}
+    assert after == before
+
+
 def test_what_cannot_be_trained_is_said(tmp_path: Path) -> None:
     with pytest.raises(FinetuneError, match="CosyVoice 1, whose flow is not trained"):
         list(fine_tune(asked("flow", "cosyvoice1", tmp_path / "out")))

@@ -92,6 +92,22 @@ def test_copy_there_and_back_is_all_that_was_kept(
     again.close()
 
 
+def test_audio_that_was_lost_keeps_nothing_else_back(tmp_path: Path) -> None:
+    first = Replica(tmp_path / "first", None)
+    fill(first)
+    first.close()
+    (path,) = (tmp_path / "first").rglob("*.wav")
+    path.unlink()
+    assert copy_store(str(tmp_path / "first"), str(tmp_path / "second")) == Copied(3, 1, 1)
+    second = Replica(tmp_path / "second", None)
+    batches = second.batches(8 << 20)
+    (batch,) = batches.owned_by(None, 10)
+    ((number, _, path),) = batches.files(batch.id)
+    with pytest.raises(FileNotFoundError), batches.audio(batch.id, number, path):
+        pass
+    second.close()
+
+
 def test_migrate_makes_the_tables_once(server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
     url = server.new_database()
     with pytest.raises(DatabaseError, match=r"has migration 0 of the tables.*run `firstword store migrate`"):
