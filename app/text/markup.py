@@ -9,7 +9,7 @@ from firstword.app.text.latex import plain_formula
 # ruff: noqa: RUF001  typographic marks are meant
 
 _PICTURE = "\u2190-\u21ff\u2300-\u23ff\u2500-\u27bf\u2b00-\u2bff\ufe0e\ufe0f\u20e3\U0001f000-\U0001faff"
-_PICTURES = re.compile(f"[{_PICTURE}][{_PICTURE}\u200d\U000e0020-\U000e007f]*")
+_PICTURES = re.compile(f"(?![★⭐](?<=[0-9].))[{_PICTURE}][{_PICTURE}\u200d\U000e0020-\U000e007f]*")
 _BETWEEN_WORDS = re.compile(rf"(?<=\w){_PICTURES.pattern}(?=\w)")
 # Controls, lone surrogates, private use, marks of direction and of byte order.
 _UNSPEAKABLE = re.compile(
@@ -19,6 +19,8 @@ _UNSPEAKABLE = re.compile(
 _CHECKPOINT_MARKS = re.compile(
     r"\[[a-z][a-z_-]*\](?!\()|</?[a-z]+>|<\|[A-Za-z_]+\|>"
 )  # a checkpoint's own marks
+_CITATION = re.compile(r"(?:(?<=[^\W\d][.,;!?])|(?<=[0-9)%\"”’][.,;]))(?:\[[1-9][0-9]?\])+|(?<=\S)\[\^\w{1,8}\](?!:)")
+"""Of a source, behind a mark: "tall.[1][2]", "noted[^1]"."""
 _LINK_TARGET = re.compile(r"(?<=\])\([^()\s]*\)")
 _MARKDOWN = re.compile(
     r"!(?=\[)|[][`™®©]|~~|(?<![0-9)])(?<![0-9)]\s)\*|\*(?!\s?[0-9(])"
@@ -34,9 +36,10 @@ _HASHTAG = re.compile(r"#(?=[A-Za-z])")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF10, 0xFF5B) if chr(code).isalnum()}
 _HTML = (
-    "a|abbr|article|b|big|blockquote|body|br|button|center|cite|code|dd|del|div|dl|dt|em|font|footer|form|h[1-6]"
-    "|head|header|hr|html|i|img|input|ins|kbd|label|li|link|main|mark|meta|nav|ol|option|p|pre|q|samp|script"
-    "|section|select|small|span|style|sub|sup|table|tbody|td|textarea|tfoot|th|thead|title|tr|tt|u|ul|var"
+    "a|abbr|article|aside|b|big|blockquote|body|br|button|caption|center|cite|code|dd|del|details|dfn|div|dl|dt|em"
+    "|figcaption|figure|font|footer|form|h[1-6]|head|header|hr|html|i|iframe|img|input|ins|kbd|label|li|link|main"
+    "|mark|meta|nav|ol|option|p|picture|pre|q|s|samp|script|section|select|small|span|strike|style|sub|summary|sup"
+    "|svg|table|tbody|td|textarea|tfoot|th|thead|time|title|tr|tt|u|ul|var|video"
 )
 _HTML_TAG = re.compile(rf"</?(?:{_HTML})(?:\s[^<>]*)?/?>", re.IGNORECASE)
 _LINK = re.compile(r"<((?:https?://|mailto:)[^<>\s]+|[\w.+-]+@[\w-]+\.[\w.-]+)>")
@@ -83,7 +86,7 @@ def clean_phrase(phrase: str) -> str:
 
 def _cleaned(text: str) -> str:
     is_address = "@" in text or "//" in text or "www." in text
-    text = _LINK_TARGET.sub("", plain_formula(text))
+    text = _LINK_TARGET.sub("", plain_formula(_CITATION.sub("", text) if "]" in text else text))
     text = text if is_address else _INNER_UNDERSCORE.sub(" ", text)
     return _LOST.sub("", _PARTING.sub(" ", _MARKDOWN.sub("", text)))
 
@@ -110,11 +113,12 @@ def is_tick_box(phrase: str, previous: str) -> bool:
     return phrase in ("[x]", "[X]") and previous in ("-", "*", "+", "•")
 
 
-def cell_pause(phrase: str, has_newline: bool, previous: str, following: str) -> str | None:
-    """What the bar between a table's cells is spoken as; None: the phrase is none."""
-    if phrase != "|":
+def cell_pause(phrase: str, source: str, previous: str, following: str) -> str | None:
+    """What the bar between a table's cells, or a dot between two facts, is spoken as; None: it is none."""
+    is_dot = phrase in ("·", "•") and (source[0].isspace() or not previous)  # no dot within a name
+    if phrase != "|" and not is_dot:
         return None
-    is_at_edge = has_newline or not following or not previous or previous[-1] in "|.!?:,"
+    is_at_edge = "\n" in source or not following or not previous or previous[-1] in "|·•.!?:,"
     if is_at_edge:
         return ""
     return "." if following.startswith("|") else ","

@@ -9,7 +9,7 @@ from typing import Any
 
 from firstword.app.text import language as languages
 from firstword.app.text.chinese import CHINESE
-from firstword.app.text.chinese.reader import say_chinese
+from firstword.app.text.chinese.reader import say_arrows, say_chinese
 from firstword.app.text.english import vocabulary
 from firstword.app.text.english.arrows import say_arrow, say_inner_arrows
 from firstword.app.text.english.reader import say_english
@@ -75,10 +75,8 @@ class Normalizer:
         if phrase.is_mark:
             return phrase.text
         written = phrase.text
-        if (
-            pause := cell_pause(written, "\n" in phrase.source, phrase.previous, phrase.following)
-        ) is not None:
-            return pause
+        if (pause := cell_pause(written, phrase.source, phrase.previous, phrase.following)) is not None:
+            return "，" if pause == "," and languages.primary_language(language) in CHINESE else pause
         primary = languages.primary_language(language)
         if written in vocabulary.ARROWS and primary == "en":
             return say_arrow(phrase)
@@ -88,6 +86,8 @@ class Normalizer:
         keys = is_key and key_names(written, phrase.before, phrase.following, primary != "en")
         if primary == "en":
             written = say_inner_arrows(written, phrase)
+        if primary in CHINESE:
+            written = say_arrows(written, phrase)
         text = keys or clean_phrase(written)
         if text and primary == "en":
             return say_english(text, phrase)

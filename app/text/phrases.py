@@ -56,7 +56,8 @@ MAX_BEFORE = 64  # characters in front of a phrase that decide how it is read
 _CLOSED = re.compile(r"[,;:!?.][\"'”’)\]]*$")
 _STAYS_OPEN = re.compile(
     r"[\d½⅓⅔¼¾⅛][\s-]?"  # an abbreviated unit: "5 oz."
-    r"(?:in|oz|lbs?|min|sec|hrs?|yd|tbsp|tsp|pt|qt|gal|mos?|wks?|yrs?)\.$"
+    r"(?:in|oz|lbs?|min|sec|hrs?|yd|tbsp|tsp|pt|qt|gal|mos?|wks?|yrs?|pcs?|pkg)\.$"
+    r"|(?:^|[\s(])\d{1,3}!$"  # a factorial: "5! = 120"
     rf"|{TEXT_OPENING.pattern}"  # words within a formula: "\text{kinetic"
     rf"|(?:{'|'.join(vocabulary.WEEKDAYS)}),$"  # a weekday before a date: "Mon,"
     rf"|(?:{vocabulary.MONTH})\b.*\d\w*,$"  # a month and day before a year: "June 5,"
@@ -159,7 +160,7 @@ class PhraseFinder:
         self._previous = source.rstrip().rpartition(" ")[2].lstrip() or self._previous
         self._before = (self._before + source)[-MAX_BEFORE:]
         if '"' in source:
-            self._is_quoted ^= source.count('"') % 2 == 1
+            self._is_quoted = _is_quoted_behind(source, self._is_quoted)
         return phrase
 
 
@@ -171,9 +172,17 @@ def find_phrases(text: str, has_ordinal_stops: bool = False) -> list[Phrase]:
 
 def blank_between(left: str, right: str, has_blank: bool) -> str:
     """Return what joins two normalized parts: a blank where the text has one that is kept, else ""."""
-    if not has_blank or not left or not right or right[0] in ",，" or right == ".":
+    if not has_blank or not left or not right or right[0] in ",，" or not right.strip(".!?"):
         return ""
     return "" if _UNSPACED_CHARACTER.match(left[-1]) or _UNSPACED_CHARACTER.match(right[0]) else " "
+
+
+def _is_quoted_behind(source: str, is_quoted: bool) -> bool:
+    """Whether a quotation is open; a mark behind a digit opens none, since it is of inches."""
+    for place, character in enumerate(source):
+        if character == '"' and (is_quoted or not source[max(0, place - 1) : place].isdecimal()):
+            is_quoted = not is_quoted
+    return is_quoted
 
 
 def _opens(word: str) -> bool:
@@ -184,9 +193,10 @@ def _opens(word: str) -> bool:
         or _PART.search(word)
         or bare in _OPENERS
         or bare in vocabulary.WEEKDAYS
+        or bare in _WAYS
         or word in _OPERATORS
         or word in _ENTITIES
-        or word in ("|", "#", "~", "～")
+        or word in ("|", "·", "•", "#", "~", "～")
         or word in vocabulary.ARROWS
         or TEXT_OPENING.search(word)
         or (word[:1] == "<" and HTML_OPENING.match(word))
@@ -198,6 +208,7 @@ def _opens(word: str) -> bool:
 
 _NUMBERED = frozenset(word for word in vocabulary.COUNTED if not word.endswith("."))
 _ROMAN_LETTERS = frozenset("IVXLCDM")
+_WAYS = frozenset("NSEW")
 
 
 def _joins(phrase: str, word: str) -> bool:
@@ -216,6 +227,8 @@ def _joins(phrase: str, word: str) -> bool:
         opens_number = vocabulary.MONTH_NAME.fullmatch(bare) or bare in _BEFORE_NUMBER
         is_zip = bare in contexts.STATES and _ZIP.match(stripped) is not None
         return is_zip or (bool(opens_number) and _DIGIT.match(stripped) is not None)
+    if stripped == "at" and _MONTH_AND_DAY.search(phrase):
+        return True
     if _HAN.fullmatch(stripped):
         tail = _HAN_TAIL.search(phrase)
         return has_opening and tail is not None and len(tail[0]) < HAN_AFTER_DIGITS
@@ -232,7 +245,7 @@ def _joins(phrase: str, word: str) -> bool:
         or bare.partition("/")[0] in units.UNIT_WORDS
         or contexts.HOURS_JOINED.search(f"{phrase} {stripped}")
         or vocabulary.MONTH_NAME.fullmatch(bare)
-        or (stem in contexts.COMPASS and phrase[-1:] in "°'′’")
+        or (stem in contexts.COMPASS and phrase[-1:] in "°'′’\"″”")
         or (vocabulary.HALF_OF_DAY.fullmatch(bare) and phrase[-1:].isdigit())
         or (stem in _ZONES and (phrase[-1:] in "mM." or ":" in phrase))
         or (_STREET_WORD.fullmatch(stripped) and _is_in_street(phrase.strip(), stripped))
@@ -244,10 +257,13 @@ _ATTRIBUTE = re.compile(r"[\w-]+=")
 _ORDINAL = re.compile(r"(?:.*\s)?[0-9]{1,3}\.")
 _ENTITIES = ("&lt;", "&gt;")
 _ZIP = re.compile(r"\d{5}\b")
+_MONTH_AND_DAY = re.compile(r"(?<![\d/.-])\d\d?/\d\d?$")  # a time may follow: "12/25 at 4pm"
 
 
 def _is_in_street(phrase: str, word: str) -> bool:
     """Whether a phrase is a house number and names, and no kind of street yet but before a compass letter."""
-    if _STREET.fullmatch(phrase) is None:
+    if _STREET.fullmatch(phrase) is None or (" " not in phrase and vocabulary.is_title(word)):
+        return False
+    if vocabulary.is_company(word):
         return False
     return phrase.rpartition(" ")[2].rstrip(".") not in _STREET_KINDS or word.rstrip(",.") in contexts.COMPASS

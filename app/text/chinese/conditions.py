@@ -59,6 +59,8 @@ def is_day(found: Match, phrase: Phrase) -> bool:
     """ "2月2日" and "2日下午", not "2日游" or "为期2日"."""
     before = text_before(found, phrase).rstrip()
     following = f"{found.string[found.end() + 1 :]}{phrase.following}".lstrip()
+    if re.search(r"(?<![\d.])1日?[-–—~～至到]$", before):  # "1-2日有雨", not "1-2日内送达"
+        return not following.startswith(tuple(contexts.OF_DAYS.split("|")))
     is_behind_month = re.search(r"月(?:\d{1,2}日?[-–—~～至到和、])?$", before) is not None
     return is_behind_month or following.startswith(tuple(contexts.OF_DAY.split("|")))
 
@@ -78,6 +80,25 @@ def is_changed(found: Match, phrase: Phrase) -> bool:
     """ "同比+12%" and "（+12%）", not "底薪+10%提成"."""
     before = text_before(found, phrase)
     return not before[-1:].isalnum() or before.endswith(contexts.CHANGED)
+
+
+def is_edition(found: Match, phrase: Phrase) -> bool:
+    """The year of what has a Latin name: "Office 2019", not "iPhone 2019元"."""
+    blank = " " if phrase.has_blank and not found.start() else ""
+    is_named = re.search(r"[A-Za-z] $", f"{phrase.before}{blank}{found.string[: found.start()]}") is not None
+    return is_named and not text_ahead(found, phrase).lstrip().startswith(
+        tuple(contexts.COUNTING)
+    )
+
+
+def is_duration(found: Match, phrase: Phrase) -> bool:
+    return behind(contexts.DURATIONS)(found, phrase)
+
+
+def is_key(found: Match, phrase: Phrase) -> bool:
+    """ "按2转人工", not "按2次"."""
+    before = text_before(found, phrase).rstrip()
+    return before.endswith("按") and not text_ahead(found, phrase).startswith(tuple(contexts.PRESSED))
 
 
 def is_alone(found: Match, phrase: Phrase) -> bool:

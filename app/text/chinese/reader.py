@@ -7,6 +7,7 @@ from firstword.app.text.addresses import CHINESE_MARKS, spell_addresses
 from firstword.app.text.chinese import contexts
 from firstword.app.text.chinese.tagger import Tag, tag
 from firstword.app.text.chinese.verbalizer import by_digits, cardinal, verbalize
+from firstword.app.text.english import vocabulary
 from firstword.app.text.english.numbers import roman_value
 from firstword.app.text.english.reader import VULGAR
 from firstword.app.text.phrases import UNSPACED, Phrase
@@ -30,8 +31,17 @@ _DAY = re.compile(r"(?:周|星期|礼拜)[一二三四五六日天]\s?$|月\s?$"
 _PATH = re.compile(r"(?:/[A-Za-z][\w.-]*)+/?")
 _HALVES = {"AM": "上午", "PM": "下午", "A.M.": "上午", "P.M.": "下午"}
 _ROMAN = re.compile("I{1,3}|IV|VI{1,3}|IX")
+_ARROW = re.compile("(?<=[A-Za-z])(?:→|⇒|-?->|=>)(?=[A-Za-z])")
+_ARROW_OF_DIGITS = re.compile("(?<=[0-9])(?:→|⇒|-?->|=>)(?=[0-9])")
 _DASHES = ("-", "–", "—", "--")
 _TILL = (*_DASHES, "~", "～")
+
+
+def say_arrows(text: str, phrase: Phrase) -> str:
+    """Return the text with its arrows as pauses, between digits as "到"."""
+    if text in vocabulary.ARROWS:
+        return "，" if phrase.previous and phrase.following else ""
+    return _ARROW.sub("，", _ARROW_OF_DIGITS.sub("到", text))
 
 
 def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:

@@ -79,6 +79,7 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         conditions.is_pressure,
     ),
     ("fraction.division", r"(?P<above>\d+)/(?P<below>\d+)(?=\s?=)", conditions.is_division),
+    ("time.always", r"(?<![\d.,/])24/7(?![\d/])", None),
     (
         "fraction.mixed",
         r"(?<![\d.,/])(?P<whole>\d{1,3})(?:  ?|又)(?P<above>\d{1,3})/(?P<below>\d{1,3})(?![\d/])",
@@ -122,6 +123,13 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     ("telephone.known", r"(?<![\w.,])[2-9]\d{6,7}(?![\d.%:/,元])", conditions.behind(contexts.SUBSCRIBED)),
     ("serial.code", rf"(?<![\d.,])(?:{contexts.KNOWN})", None),
+    ("serial.code", r"(?<![\w.,])(?:19[89]\d|20(?!00)\d\d)(?![\d.,%:/-])", conditions.is_edition),
+    ("serial.code", r"(?<![\d.,])\d(?![\d.,%:/-])", conditions.is_key),
+    (
+        "duration.clock",
+        r"(?<![\d.:])(?:(?P<hours>\d{1,2}):)?(?P<minutes>\d{1,2}):(?P<seconds>[0-5]\d)(?![\d:])",
+        conditions.is_duration,
+    ),
     ("serial.code", r"\d{4}(?![\d.]|\s?元)", conditions.behind("RTX|GTX|RX|锐龙")),
     ("serial.plate", r"(?<=i[3579])-(?P<digits>\d{4,5})(?=[A-Z]{0,2}(?![A-Za-z\d]))", None),
     ("serial.code", r"(?<=[A-Za-z])\d{6,}(?![\d.])", None),
@@ -137,7 +145,7 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         conditions.behind(contexts.AMOUNTS),
     ),
     ("serial.code", r"(?<=[A-Z])\d{4,6}(?![\d.])", conditions.is_plate),
-    ("serial.plate", r"·(?P<digits>[A-Z]?\d{3,6})(?![\d.])", conditions.is_plate),
+    ("serial.plate", r"·(?P<digits>[A-Z0-9]{5,6})(?![A-Za-z\d.])", conditions.is_plate),
     ("serial.code", rf"(?!(?:{contexts.FILM_SPEEDS})(?!\d))\d{{4,5}}(?![\d.])", conditions.is_standard),
     (
         "serial.code",
@@ -235,6 +243,11 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("cardinal.number", _MONTH_AND_DAY, conditions.behind(f"{contexts.VERSIONS}|{contexts.AMOUNTS}")),
     ("money.code", rf"(?<![\d.]){_AMOUNT}\s?{_SCALE}\s?{_CODE}(?![A-Za-z])", None),
     ("money.code", rf"(?<![A-Za-z]){_CODE}\s?{_AMOUNT}\s?{_SCALE}", None),
+    (
+        "formula.measured",
+        rf"(?<=10)(?:\^\(?(?P<raised>[-−]?\d+)\)?|(?P<power>[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+))\s?{_UNIT}",
+        None,
+    ),
     ("formula.raised", r"(?<=[0-9])\^\(?(?P<raised>[-−]?\d+)\)?", None),
     ("formula.power", r"(?<=[\w)])\^\(?(?P<power>[-−]?\d+)\)?", None),
     ("formula.raised", r"(?<=[0-9])(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+)", None),

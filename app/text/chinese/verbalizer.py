@@ -123,6 +123,14 @@ def _clock(fields: Fields, text: str) -> str:
     return f"{spoken}{_minutes(seconds)}秒" if seconds != "00" else spoken
 
 
+def _elapsed(fields: Fields, text: str) -> str:
+    """Hours, minutes and seconds, those that are none left out; seconds below ten with a zero."""
+    hours, minutes, seconds = (fields[name] or "" for name in ("hours", "minutes", "seconds"))
+    spoken = f"{counted(str(int(hours)))}小时" if hours.strip("0") else ""
+    spoken += f"{cardinal(str(int(minutes)))}分" if minutes.strip("0") else ""
+    return f"{spoken}{_minutes(seconds) if spoken else cardinal(str(int(seconds)))}秒" if seconds != "00" else spoken
+
+
 def _minutes(digits: str) -> str:
     return by_digits(digits) if digits[0] == "0" and digits != "00" else cardinal(digits)
 
@@ -243,6 +251,8 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "date.zeros": lambda fields, text: "",
     "time.clock": _clock,
     "time.half": _clock,
+    "time.always": lambda fields, text: "七乘二十四",
+    "duration.clock": _elapsed,
     "time.range": lambda fields, text: "到".join(
         _clock({"hour": fields[f"{end}hour"], "minutes": fields[f"{end}minutes"]}, text).removesuffix("分")
         for end in ("", "last_")
@@ -253,6 +263,10 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "money.western": _western_money,
     "formula.power": _power,
     "formula.raised": lambda fields, text: f"的{_power(fields, text).removeprefix('的')}",
+    "formula.measured": lambda fields, text: (
+        f"的{_power({'raised': fields['raised'] or fields['power']}, text).removeprefix('的')}"
+        f"{contexts.UNITS[_of(fields, 'unit')]}"
+    ),
     "formula.minus": lambda fields, text: "减",
     "formula.times": lambda fields, text: "乘",
     "formula.cross": lambda fields, text: "乘",

@@ -61,6 +61,13 @@ ABOUT = _words(
 )
 RACES = _words("run race walk swim ride course dash row resolution video tv screen monitor")
 
+# Behind one of these, or before one of WEATHERED, C and F behind a number are degrees.
+TEMPERED = _words(
+    "oven bake baked baking preheat preheated heat heated roast roasted cook cooked cooking temp temps temperature "
+    "temperatures high highs low lows feels fever forecast weather currently outside boil boils freeze freezes "
+    "melts thermostat reaching"
+)
+WEATHERED = _words("outside outdoors today tonight tomorrow")
 # m is minutes beside one of these, and with hours or seconds in the same phrase.
 WAITED = _words("wait waited waiting in for every within after another last past next about took takes")
 AGO = _words("ago later left remaining earlier")
@@ -121,6 +128,9 @@ CLOCK = _words("at by from until till before after since around to and")
 # Behind "min." and "max." these are limited.
 LIMITED = _words("wage wages order age deposit payment height speed capacity temp. temperature load")
 
+ESTIMATED = _words("delivery arrival time cost total value date shipping price budget completion departure")
+"""Before one of these "est." is estimated."""
+
 SINGULAR_BEHIND = _words("a an A An each")
 DECADE_BEHIND = _words("the my his her their our early mid late and to in 's")
 CENTURY_BEFORE = _words("century centuries olympiad legion")
@@ -133,6 +143,10 @@ DATE_BEHIND = _words(
     "on by until till since before after from due dated date dates you day meeting deadline through "
     "starting ends ending begins of is was for the born"
 )
+DAY_AHEAD = re.compile(r"\s?at (?:\d{1,2}(?::\d\d|\s?[ap]\.?m)|noon\b|midnight\b)", re.IGNORECASE)
+"""Behind a month and day: "12/25 at 4pm"."""
+PARTS_AHEAD = _words("of off price priced cup day pound share full")
+"""Behind one of these there is no day of a month: "Friday 1/2 off"."""
 MONTH_BEHIND = _words(
     "on in of since until till by from last next this early late mid before after during every"
 )

@@ -40,6 +40,7 @@ _SIGNS = {
         "£": " pounds ",
     },
     **{"¥": " yen ", "₹": " rupees ", "¢": " cents ", "₩": " won ", "₽": " rubles ", "₿": " bitcoin "},
+    **{"∠": " angle ", "⊥": " is perpendicular to ", "∥": " is parallel to ", "∈": " is in "},
     **{"|": ", ", "^": " ", "\\": " ", "~": " ", "_": " ", "#": " ", "*": " ", "/": " "},
     **{"α": " alpha ", "β": " beta ", "γ": " gamma ", "δ": " delta ", "ε": " epsilon ", "θ": " theta "},
     **{
@@ -57,6 +58,7 @@ _SIGN = re.compile("[" + re.escape("".join(_SIGNS)) + "]")
 _BLANK_BEFORE_STOP = re.compile(r"\s+(?=[,.;:!?)])")
 _BLANK_BEHIND_OPENING = re.compile(r"(?<=[(\[“‘])\s+")
 _GREEK_WORD = re.compile(r"[\u0370-\u03ff]{2,}")
+_OPERAND = re.compile(r"[\d.,()]+|\(*[A-Za-z]\W*")
 _OPERATORS_ALONE = frozenset("+=×÷≤≥≠<>")
 _COMPARISONS = {"<=": "≤", ">=": "≥", "!=": "≠", "==": "="}
 _COMPARISON = re.compile(
@@ -91,7 +93,8 @@ VULGAR = str.maketrans(
 )
 _RAISED_UNIT = re.compile(r"(?<=[A-Za-z])\^([23])(?!\w)")
 _NAMES_OR_FUNCTION = re.compile(
-    r"\W*(?:[fgh]\([a-z]\)|[A-Z][a-z]{2,}\.?[-–][A-Z][a-z]{2,}|[A-Za-z][-–][A-Za-z])\W*"
+    rf"\W*(?:(?:{'|'.join(vocabulary.FUNCTIONS)})\(.*|[fgh]\([a-z]\)"
+    r"|[A-Z][a-z]{2,}\.?[-–][A-Z][a-z]{2,}|[A-Za-z][-–][A-Za-z])\W*"
 )
 _MISSING_BLANK = re.compile(r"(?<=[a-z]{3})\.(?=[A-Z][a-z]{2,}(?:\W|$))")
 _SMALL_ROMAN = contexts.SMALL_ROMANS
@@ -110,6 +113,7 @@ def say_english(text: str, phrase: Phrase) -> str:
         text = _EQUALS_BEHIND_CALL.sub("", text)
     if text == "$" and (not phrase.previous or "\n" in phrase.source):
         return ""  # a shell's prompt
+    text = text.replace("&&", "&")
     if text in vocabulary.OPERATORS:
         return _operator(text, phrase)
     text = _RAISED_UNIT.sub(lambda raised: "²³"[int(raised[1]) - 2], text)
@@ -156,6 +160,11 @@ def _operator(text: str, phrase: Phrase) -> str:
     if text == ">" and phrase.previous[:1].isupper() and phrase.following[:1].isupper():
         is_path = len(phrase.previous) > 1 and contexts.MENUS.search(phrase.before)
         return "," if is_path else vocabulary.OPERATORS[text]
+    if text == "/":
+        if _OPERAND.fullmatch(phrase.previous) and _OPERAND.fullmatch(phrase.following):
+            return vocabulary.OPERATORS[text]
+        is_one = phrase.previous[-1] in ",.;:!?" or (phrase.previous, phrase.following) == ("and", "or")
+        return "" if is_one else ","
     is_counting = phrase.previous[-1:].isdigit() or phrase.following[:1].isdigit()
     return vocabulary.OPERATORS[text] if is_counting or text in _OPERATORS_ALONE else ""
 

@@ -55,6 +55,8 @@ def _long_form(word: str, phrase: Phrase) -> str | None:
             or following in _NUMBERS
             or (is_before_code and _CODE.fullmatch(following.rstrip(".")))
         )
+        if word in ("Est.", "est.") and following.lower() in contexts.ESTIMATED:
+            return f"{word[0]}stimated"
         is_limit = word in ("min.", "max.") and following in contexts.LIMITED
         if is_numbered or is_limit:
             return vocabulary.COUNTED[word]
@@ -143,7 +145,8 @@ def _tags(context: Context, position: int, end: int) -> Iterator[Tag | str]:
 def _candidates(text: str, position: int, character: str) -> tuple[rules.Rule, ...]:
     before = text[position - 1] if position else ""
     if character.isdigit() and character.isascii():
-        return rules.DIGITS_OF_CODE if before.isalpha() else rules.DIGITS
+        is_cross = before == "x" and text[position - 2 : position - 1].isdigit()
+        return rules.DIGITS_OF_CODE if before.isalpha() and not is_cross else rules.DIGITS
     if character.isspace():
         return rules.BLANKS
     if character.isascii() and character.isalpha():

@@ -80,7 +80,7 @@ EXACT: dict[str, tuple[str, str]] = {
         **{"Mbit": "megabit", "Gbit": "gigabit", "MP": "megapixel", "px": "pixel", "ha": "hectare"},
         **{"kn": "knot", "kt": "knot", "kts": "knot", "ly": "light year", "ct": "carat", "lm": "lumen"},
         **{"lx": "lux", "Bq": "becquerel", "Sv": "sievert", "mSv": "millisievert", "eV": "electronvolt"},
-        **{"sq": "square"},
+        **{"sq": "square", "pc": "piece", "pcs": "piece", "pkg": "package", "★": "star", "⭐": "star"},
     }.items()
 }
 # Written in any case.

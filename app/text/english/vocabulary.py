@@ -143,6 +143,14 @@ BETWEEN = {
 # Their full stop ends a sentence where the next word is one that begins sentences, or none follows.
 ABBREVIATIONS = {
     "etc.": "et cetera",
+    "Acct.": "Account",
+    "acct.": "account",
+    "Amt.": "Amount",
+    "amt.": "amount",
+    "Qty.": "Quantity",
+    "qty.": "quantity",
+    "Pkg.": "Package",
+    "pkg.": "package",
     "al.": "al",
     "Ph.D.": "P H D",
     "Ph.D": "P H D",
@@ -205,6 +213,11 @@ PLACES = {
 # Without a full stop.
 SHORT_FORMS = {
     "Attn": "Attention",
+    "Acct": "Account",
+    "acct": "account",
+    "Amt": "Amount",
+    "Qty": "Quantity",
+    "qty": "quantity",
     "Rd": "Road",
     "w/": "with",
     "w/o": "without",
@@ -247,6 +260,15 @@ OPERATORS = {
     "--": "to",
     "−": "minus",
 }
+FUNCTIONS = {
+    **{"sin": "sine", "cos": "cosine", "tan": "tangent", "log": "log", "ln": "natural log"},
+    **{"sqrt": "square root", "exp": "exponential"},
+}
+"""Before "(", of what stands in it."""
+ELEMENTS = frozenset(
+    "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr "
+    "Mo Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce W Pt Au Hg Tl Pb Bi U".split()
+)
 SCALES = {
     "k": "thousand",
     "K": "thousand",
@@ -281,6 +303,15 @@ EDGES = "\"'“”‘’()[],;:!?*_"  # what may stand around a word; full stops
 MONTH_NAME = re.compile(MONTH)
 HALF_OF_DAY = re.compile(r"[AaPp]\.?[Mm]\.?")
 _STOPPED = frozenset({*TITLES, *COUNTED, *BETWEEN, *ABBREVIATIONS, *PLACES, SAINT_OR_STREET})
+
+
+def is_title(word: str) -> bool:
+    """Whether a word is one before a name, which "Dr." and "Ft." are too."""
+    return word in TITLES and word != "Mt."
+
+
+def is_company(word: str) -> bool:
+    return word.strip(EDGES) in ("Inc.", "Ltd.", "Corp.", "Co.", "Bros.")
 
 
 def is_weekday(word: str) -> bool:

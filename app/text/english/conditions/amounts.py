@@ -23,7 +23,10 @@ def is_money(found: Match, context: Context) -> bool:
 
 def is_unit(found: Match, context: Context) -> bool:
     unit, per, end = found["unit"], found["per"], found.end()
-    if unit not in units.UNITS or (per and f"{unit}/{per}" not in units.UNITS and not is_per(found, context)):
+    if unit not in units.UNITS:
+        return False
+    is_pack = per is not None and len(per) > 2 and per.islower() and per.isalpha()  # "5 mg/tablet"
+    if per and not is_pack and f"{unit}/{per}" not in units.UNITS and not is_per(found, context):
         return False
     is_apart = found.string[found.start("unit") - 1].isspace()
     if unit == "in":
@@ -47,6 +50,38 @@ def is_unit(found: Match, context: Context) -> bool:
     return not (unit == "m" and is_minutes(found, context))
 
 
+def is_unit_alone(found: Match, context: Context) -> bool:
+    """Before a slash and something else: "350°F/Gas 4"."""
+    return found["unit"] in units.UNITS and found["unit"] not in ("in", "A", "K", "N", "J", "T", "C", "F", "M", "B")
+
+
+_AGAIN = re.compile(r"\s?[/(–-]\s?(?P<number>[−-]?\d{1,3})\s?°?(?P<unit>[CF])\b")
+_BEFORE = re.compile(r"(?<![\w.,])(?P<number>[−-]?\d{1,3})\s?°?(?P<unit>[CF])\s?[/(–-]\s?$")
+_SAID_ONCE = re.compile(rf"\d\s?(?:°\s?[CF]?|[CF]|[AaPp]\.?[Mm]\.?(?:\s(?:{contexts.ZONES}))?)$")
+
+
+def is_said_twice(found: Match, context: Context) -> bool:
+    """A temperature or a time of day in two scales or zones: "72F/22C", "8pm ET/5pm PT"."""
+    return _SAID_ONCE.search(found.string[: found.start()]) is not None
+
+
+def is_temperature(found: Match, context: Context) -> bool:
+    """ "a high of 72F" and "72F / 22C", not "Seat 22C"."""
+    start, end = found.start(), found.end()
+    words = [word.lower() for word in context.behind(start, 5)]
+    if any(word in contexts.LETTERED or word.removesuffix("s") in contexts.LETTERED for word in words):
+        return False
+    other = _AGAIN.match(found.string, end) or _BEFORE.search(found.string[:start])
+    if other is not None and other["unit"] != found["unit"]:
+        celsius, fahrenheit = sorted((found, other), key=lambda one: one["unit"])
+        return abs(_degrees(celsius) * 1.8 + 32 - _degrees(fahrenheit)) < 2
+    return not contexts.TEMPERED.isdisjoint(words) or context.is_ahead(end, contexts.WEATHERED)
+
+
+def _degrees(found: Match) -> float:
+    return float(found["number"].replace("−", "-"))
+
+
 def is_size(found: Match, context: Context) -> bool:
     """ "3 m × 4 m" and "5 in × 7 in", not "400 m × 5 in the rain"."""
     if not found["other"].endswith("in") or found.string[: found.start()].endswith("in"):
@@ -54,11 +89,16 @@ def is_size(found: Match, context: Context) -> bool:
     return not context.ahead(found.end("other"))
 
 
-def is_behind_power(found: Match, context: Context) -> bool:
-    """A unit behind a power of ten."""
+_LONG_NUMBER = re.compile(
+    r"\b10(?:\^\S+|[⁰¹²³⁴-⁹⁻]+)$|(?<![\w.])\d+(?:\.\d+)?[eE][+-]?\d+$|(?<![\d.,])[1-9]\d{0,2}(?: \d{3})+$"
+)
+
+
+def is_behind_long_number(found: Match, context: Context) -> bool:
+    """A unit behind a power of ten, or digits in groups: "3e8 m/s", "1 000 000 km"."""
     before = f"{context.phrase.before} {context.text[: found.start()]}".rstrip()
     unit = found["unit"]
-    if re.search(r"\b10(?:\^\S+|[⁰¹²³⁴-⁹⁻]+)$", before) is None or unit in ("in", "A", "C", "d", "t", "h"):
+    if _LONG_NUMBER.search(before) is None or unit in ("in", "A", "C", "d", "t", "h"):
         return False
     return unit in units.UNITS and (not found["per"] or is_per(found, context))
 
@@ -85,8 +125,11 @@ def is_pressure(found: Match, context: Context) -> bool:
     return found["unit"] is not None or context.is_behind(found.start(), contexts.PRESSURE, 2)
 
 
+_INCHES = re.compile(r"(?<=[0-9])\"")
+
+
 def has_inches(found: Match, context: Context) -> bool:
-    return not context.phrase.is_quoted and '"' not in found.string[: found.start()]
+    return not context.phrase.is_quoted and '"' not in _INCHES.sub("", found.string[: found.start()])
 
 
 def is_measured_fraction(found: Match, context: Context) -> bool:

@@ -63,8 +63,10 @@ def is_failure(found: Match, context: Context) -> bool:
     start, end = found.start(), found.end()
     if int(found["digits"]) not in _STATES_OF_HTTP:
         return False
-    if context.is_behind(start, frozenset(["error"])):
-        return not counts(context.ahead(end))
+    behind = context.behind(start, 4)
+    is_listed = behind[:1] in (["and"], ["or"]) and any(word.lower() == "http" for word in behind)
+    if is_listed or context.is_behind(start, frozenset(["error"])):
+        return is_listed or not counts(context.ahead(end))
     is_error = context.is_ahead(end, frozenset(["error"])) and context.is_behind(start, contexts.ARTICLES)
     return is_error or context.is_behind(start, frozenset(["http", "https"]))
 
@@ -98,6 +100,12 @@ def is_pixels(found: Match, context: Context) -> bool:
 def is_mixed(found: Match, context: Context) -> bool:
     """Digits and letters of a code, rather than "5ft10in"."""
     return not any(len(part) > 1 and part in units.UNITS for part in re.findall("[a-z]+", found[0]))
+
+
+def is_chemical(found: Match, context: Context) -> bool:
+    """ "CaCO3", of known elements, one of them with two letters, rather than a name in capitals."""
+    symbols = re.findall("[A-Z][a-z]?", found[0])
+    return any(len(symbol) == 2 for symbol in symbols) and vocabulary.ELEMENTS.issuperset(symbols)
 
 
 def is_path(found: Match, context: Context) -> bool:

@@ -26,12 +26,20 @@ def is_military(found: Match, context: Context) -> bool:
     return bool(has_hours and (found["hour"][0] == "0" or is_at or is_until))
 
 
+_COMMON_PARTS = frozenset({(1, 2), (1, 3), (2, 3), (1, 4), (3, 4)})
+
+
 def is_month_and_day(found: Match, context: Context) -> bool:
     month, day = int(found["first"]), int(found["second"])
     if not is_date(found, context) or context.ahead(found.end()) == "of":
         return False
-    if context.behind(found.start()) == ["on"]:
+    behind = context.behind(found.start())
+    if behind == ["on"]:
         return True
+    if behind and vocabulary.is_weekday(behind[0].rstrip(".")):
+        return not context.is_ahead(found.end(), contexts.PARTS_AHEAD | contexts.PARTED)
+    if contexts.DAY_AHEAD.match(f"{context.text[found.end() :]} {context.phrase.following}".lstrip()):
+        return (month, day) not in _COMMON_PARTS
     return (
         month <= 12
         and day > 12

@@ -12,6 +12,25 @@ def is_address(found: Match, context: Context) -> bool:
     return street in contexts.STREETS or street in contexts.STREET_WORDS
 
 
+_ROAD = re.compile(r"(?:US|I|SR|CR|A|M|B)-?\d{1,3}|(?:Route|Highway|Hwy|Rte)\.?")
+_ONTO = frozenset(["onto", "toward", "towards", "along", "down", "up"])
+_TURNED = frozenset(["north", "south", "east", "west", "left", "right", "head", "continue", "stay", "keep"])
+_NO_NAMES_OF_STREETS = frozenset(contexts.STREETS) | contexts.STREET_WORDS | {"Hotel", "Magazine", "Corp", "Inc"}
+
+
+def is_way(found: Match, context: Context) -> bool:
+    """A compass letter behind a road or before the name of a street: "I-95 S", "onto W Elm Ave"."""
+    before = f"{context.phrase.before} {context.text[: found.start()]}".split()[-2:]
+    if before and (_ROAD.fullmatch(before[-1]) or (before[-1].isdecimal() and _ROAD.fullmatch(before[0]))):
+        return True
+    ahead = context.ahead(found.end()).strip(vocabulary.EDGES + ".")
+    is_name = ahead.istitle() or ahead[:1].isdigit()
+    if not is_name or found[0][-1] == "." or ahead in _NO_NAMES_OF_STREETS:
+        return False
+    *_, first, last = ["", "", *map(str.lower, before)]
+    return last in _ONTO or (last == "on" and (ahead[0].isdigit() or first in _TURNED))
+
+
 def is_state(found: Match, context: Context) -> bool:
     if found["zip"]:
         return True

@@ -59,7 +59,8 @@ DIGITS = compile_rules(
     ),
     (
         "measure.latitude",
-        rf"(?<![\d.,:/]){NUMBER}\s?°\s?(?:(?P<minutes>\d\d?)['′’]\s?)?(?P<compass>[NSEW])(?!\w)",
+        rf"(?<![\d.,:/]){NUMBER}\s?°\s?(?:(?P<minutes>\d\d?)['′’]\s?"
+        r"(?:(?P<seconds>\d\d?(?:\.\d+)?)(?:[\"″”]|'')\s?)?)?(?P<compass>[NSEW])(?!\w)",
     ),
     (
         "date.day_first",
@@ -99,7 +100,7 @@ DIGITS = compile_rules(
     ("serial.groups", r"(?<![\d.,-])\d{4}(?: \d{4}){2,}(?: \d{1,4})?(?![\d.,]\d|\d)"),
     (
         "cardinal.grouped",
-        r"(?<![\d.,])(?P<number>[1-9]\d{0,2}(?: \d{3}){2,}|[1-9]\d{0,2} \d00)(?![\d.,]\d|\d| \d)",
+        r"(?<![\d.,])(?P<number>[1-9]\d{0,2}(?: \d{3}){2,}|[1-9]\d{0,2} \d00(?![A-Za-z]))(?![\d.,]\d|\d| \d)",
     ),
     (
         "serial.groups",
@@ -148,18 +149,18 @@ DIGITS = compile_rules(
     ),
     (
         "time.clock",
-        rf"(?<![\d.,:/])(?P<hour>1[0-2]|0?[1-9])\.(?P<minutes>[0-5]\d){HALF}{ZONE}(?!\w)",
+        rf"(?<![\d.,:])(?<!\d/)(?P<hour>1[0-2]|0?[1-9])\.(?P<minutes>[0-5]\d){HALF}{ZONE}(?!\w)",
     ),
     (
         "time.hour",
-        r"(?<![\d.,:/])(?P<hour>1[0-2]|0?[1-9]):00(?=\s?[-–—]\s?\d\d?(?::\d\d)?\s?[AaPp]\.?[Mm]\b)",
+        r"(?<![\d.,:])(?<!\d/)(?P<hour>1[0-2]|0?[1-9]):00(?=\s?[-–—]\s?\d\d?(?::\d\d)?\s?[AaPp]\.?[Mm]\b)",
     ),
     (
         "time.clock",
-        rf"(?<![\d.,:/])(?P<hour>[01]?\d"
+        rf"(?<![\d.,:])(?<!\d/)(?P<hour>[01]?\d"
         rf"|2[0-4]):(?P<minutes>[0-5]\d)(?::(?P<seconds>[0-5]\d))?{HALF}?{ZONE}(?![\d:])",
     ),
-    ("time.hour", rf"(?<![\d.,:/])(?P<hour>1[0-2]|0?[1-9]){HALF}{ZONE}(?!\w)"),
+    ("time.hour", rf"(?<![\d.,:])(?<!\d/)(?P<hour>1[0-2]|0?[1-9]){HALF}{ZONE}(?!\w)"),
     ("serial.network", r"(?<![\w.])(?P<digits>\d+(?:\.\d+){3,})(?!\d)(?::\d{2,5}\b)?"),
     ("serial.version", r"(?<![\w.])(?P<version>\d+(?:\.\d+){2})(?!\d)"),
     (
@@ -179,6 +180,7 @@ DIGITS = compile_rules(
     ),
     ("measure.inches", r"(?P<number>\d+(?:\.\d+)?)(?:″|\"(?!\w))", amounts.has_inches),
     ("measure.degrees", r"(?<![\w.])(?P<number>\d+\.\d+)(?P<unit>[CF])\b"),
+    ("measure.degrees", r"(?<![\w.,:])(?P<number>\d{1,3})(?P<unit>[CF])\b(?!['’-])", amounts.is_temperature),
     (
         "formula.scientific",
         r"(?<![\w.])(?P<number>\d+(?:\.\d+)?)[eE](?P<power>[+-]?\d+)(?!\w)",
@@ -238,6 +240,11 @@ DIGITS = compile_rules(
         rf"(?<![\d.,:])(?<!^/)(?<![^A-Za-z]/){NUMBER}(?:\s?(?P<scale>hundred|thousand|million|billion|trillion)\s)?"
         rf"(?P<gap>[\s-]?){UNIT}{PER}(?:\.(?=\s(?:x|by|of)\b))?",
         amounts.is_unit,
+    ),
+    (
+        "measure.amount",
+        rf"(?<![\d.,:])(?<!^/)(?<![^A-Za-z]/){NUMBER}(?P<gap>\s?){UNIT}(?=/[A-Z][a-z])",
+        amounts.is_unit_alone,
     ),
     ("date.era", rf"(?<![\w,.])(?P<digits>\d{{1,4}}|\d{{1,3}}(?:,\d{{3}})+)\s(?P<era>{contexts.ERAS})(?!\w)"),
     ("range.halves", r"(?<![\w.,-])50-50(?![\w-])"),

@@ -53,7 +53,7 @@ SCALE = rf"(?P<scale>{alternatives(vocabulary.SCALES)})(?![\w²³])"
 # Any letters: whether they are a unit is looked up, which takes less time than so many branches.
 UNIT = (
     r"(?P<unit>N[·⋅]m|[lL]/100\s?km|(?:(?:sq|cu)\.?[ -]|fl\.? )?[A-Za-zµμ\u2126\u03a9]+[²³23]?"
-    r"|°\s?[CF]\b|[°º][CF]?|[℃℉%‰])(?![\w°²³])"
+    r"|°\s?[CF]\b|[°º][CF]?|[℃℉%‰★⭐])(?![\w°²³])"
 )
 PER = r"(?:/(?P<per>[A-Za-zµμ]+[²³23]?(?:/[A-Za-z]+)?)(?![\w/]))?"
 _PERIOD = alternatives(units.PERIODS)

@@ -74,7 +74,7 @@ def _range_of_money(fields: Fields, text: str) -> str:
 
 def _measure(fields: Fields, previous: str, is_counted: bool) -> str:
     amount, scale = value_of(fields, "number"), fields.get("scale")
-    whole_unit = units.UNITS.get(f"{fields['unit']}/{fields['per']}")
+    whole_unit = units.UNITS.get(f"{fields['unit']}/{fields.get('per')}")
     one, several = whole_unit or units.UNITS[value_of(fields, "unit")]
     per = "" if whole_unit else _per(fields)
     spoken = f"{number(amount)} {scale}" if scale else number(amount)
@@ -105,10 +105,14 @@ def _pressure(fields: Fields, text: str) -> str:
 
 
 def _latitude(fields: Fields, text: str) -> str:
-    minutes = fields["minutes"]
     parts = [
-        counted(value_of(fields, "number"), "degree"),
-        *([counted(minutes, "minute")] if minutes else []),
+        counted(digits, one)
+        for one, digits in (
+            ("degree", fields["number"]),
+            ("minute", fields["minutes"]),
+            ("second", fields["seconds"]),
+        )
+        if digits
     ]
     return f"{' '.join(parts)} {contexts.COMPASS[value_of(fields, 'compass')].lower()}"
 

@@ -107,7 +107,7 @@ def _stamp(fields: Fields, previous: str, is_counted: bool) -> str:
 
 def _duration(fields: Fields, text: str) -> str:
     parts = [
-        counted(digits, one)
+        counted(digits.lstrip("0") or "0", one)
         for one in ("day", "hour", "minute", "second")
         if (digits := fields.get(f"{one}s"))
     ]

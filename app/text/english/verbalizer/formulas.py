@@ -1,5 +1,6 @@
 """Say the formulas of English."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -54,8 +55,17 @@ def _limited(fields: Fields, previous: str, is_counted: bool) -> str:
     return _operator(fields, "") if is_variable else _operator(fields, "").replace(" is ", " ")
 
 
+def _chemical(fields: Fields, text: str) -> str:
+    parts = re.findall(r"[A-Z][a-z]?|\d+", text)
+    return " ".join(cardinal(part) if part.isdecimal() else part for part in parts)
+
+
 FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "formula.function": lambda fields, text: f"{fields['name']} of {fields['of']}",
+    "formula.call": lambda fields, text: f"{vocabulary.FUNCTIONS[text]} of ",
+    "formula.chemical": _chemical,
+    "formula.logarithm": lambda fields, text: f"log base {cardinal(value_of(fields, 'base'))} ",
+    "formula.factorial": fixed(" factorial "),
     "formula.charge": _charge,
     "formula.power": _power,
     "formula.scientific": _scientific,
