@@ -19,7 +19,9 @@ _UNSPEAKABLE = re.compile(
 _CHECKPOINT_MARKS = re.compile(
     r"\[[a-z][a-z_-]*\](?!\()|</?[a-z]+>|<\|[A-Za-z_]+\|>"
 )  # a checkpoint's own marks
-_CITATION = re.compile(r"(?:(?<=[^\W\d][.,;!?])|(?<=[0-9)%\"”’][.,;]))(?:\[[1-9][0-9]?\])+|(?<=\S)\[\^\w{1,8}\](?!:)")
+_CITATION = re.compile(
+    r"(?:(?<=[^\W\d][.,;!?])|(?<=[0-9)%\"”’][.,;]))(?:\[[1-9][0-9]?\])+|(?<=\S)\[\^\w{1,8}\](?!:)"
+)
 """Of a source, behind a mark: "tall.[1][2]", "noted[^1]"."""
 _LINK_TARGET = re.compile(r"(?<=\])\([^()\s]*\)")
 _MARKDOWN = re.compile(

@@ -172,7 +172,7 @@ def find_phrases(text: str, has_ordinal_stops: bool = False) -> list[Phrase]:
 
 def blank_between(left: str, right: str, has_blank: bool) -> str:
     """Return what joins two normalized parts: a blank where the text has one that is kept, else ""."""
-    if not has_blank or not left or not right or right[0] in ",，" or not right.strip(".!?"):
+    if not has_blank or not left or not right or right[0] in ",，" or right == "." or not right.strip("!?"):
         return ""
     return "" if _UNSPACED_CHARACTER.match(left[-1]) or _UNSPACED_CHARACTER.match(right[0]) else " "
 

@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Literal
 
 from firstword.app.text.chinese import CHINESE
+from firstword.app.text.chinese.breaks import WINDOW, is_break
 from firstword.app.text.english import vocabulary
 from firstword.app.text.english.reader import ends_no_sentence
 from firstword.app.text.english.tagger import begins_sentence
@@ -150,8 +151,9 @@ class Sentence:
 class SentenceFinder:
     """`add` returns each sentence as soon as it is surely whole, `flush` the rest.
 
-    A sentence longer than `limits.max_length` is cut at a comma, else at a blank, else anywhere. The first
-    one is cut at a comma as soon as it is longer than `first_max_length`.
+    A sentence longer than `limits.max_length` is cut at a comma, else at a blank or beside a Chinese word
+    that is sure to be whole, else anywhere. The first one is cut at a comma as soon as it is longer than
+    `first_max_length`.
     """
 
     encode: Encode
@@ -178,7 +180,8 @@ class SentenceFinder:
                 while len(self._phrases) > 1 and sum(self._lengths) > self.limits.max_length:
                     last = len(self._phrases) - 1
                     blanks = (count for count in range(last, 0, -1) if self._phrases[count].has_blank)
-                    count = self._last_comma(self.limits.merge_length) or next(blanks, last)
+                    count = self._last_comma(self.limits.merge_length) or self._last_break()
+                    count = count or next(blanks, last)
                     sentences.append(self._take(count, is_whole=False))
             is_number_of_item = is_at_start and _ITEM_NUMBER.fullmatch(phrase.text) is not None
             if not is_closing or self._ending is Ending.NONE:
@@ -207,6 +210,24 @@ class SentenceFinder:
         for count in range(len(self._phrases) - 1, 0, -1):
             is_long_enough = sum(self._lengths[:count]) >= min_length
             if _COMMA.search(self._phrases[count - 1].source) and is_long_enough:
+                return count
+        return 0
+
+    def _last_break(self) -> int:
+        """How many phrases stand before the last blank or end of a word to cut at; 0: there is none."""
+        length = sum(self._lengths)
+        for count in range(len(self._phrases) - 1, 0, -1):
+            length -= self._lengths[count]
+            if length < self.limits.merge_length:
+                break
+            before, after = (
+                "".join(phrase.source for phrase in part)
+                for part in (
+                    self._phrases[max(0, count - WINDOW) : count],
+                    self._phrases[count : count + WINDOW],
+                )
+            )
+            if after[0].isspace() or is_break(before, after):
                 return count
         return 0
 

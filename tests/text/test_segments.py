@@ -134,6 +134,16 @@ def test_a_long_sentence_is_cut_at_commas_then_at_blanks(normalizer: Normalizer)
     assert sources == ["aaaa bbbb cccc,", " dddd eeee ffff gggg hhhh iiii", " jjjj"]
 
 
+def test_long_chinese_without_marks_is_cut_beside_a_word(normalizer: Normalizer) -> None:
+    text = "他昨天在车站等了很久的朋友没有来但是他说过的确是今天下午和家人一起到达的那趟列车"
+    segments = split(normalizer, text, SegmentLimits(max_length=20, min_length=8, merge_length=4))
+    assert [segment.source for segment in segments] == [
+        "他昨天在车站等了很久的朋友没有来",
+        "但是他说过的确是今天下午和家人一起到达的",
+        "那趟列车",
+    ]
+
+
 def test_a_number_is_never_cut(normalizer: Normalizer) -> None:
     text = "It was on " + "June 5, 2024 or " * 20 + "never"
     for segment in split(normalizer, text, SegmentLimits(40, 0, 5), 10):

@@ -86,9 +86,7 @@ def is_edition(found: Match, phrase: Phrase) -> bool:
     """The year of what has a Latin name: "Office 2019", not "iPhone 2019元"."""
     blank = " " if phrase.has_blank and not found.start() else ""
     is_named = re.search(r"[A-Za-z] $", f"{phrase.before}{blank}{found.string[: found.start()]}") is not None
-    return is_named and not text_ahead(found, phrase).lstrip().startswith(
-        tuple(contexts.COUNTING)
-    )
+    return is_named and not text_ahead(found, phrase).lstrip().startswith(tuple(contexts.COUNTING))
 
 
 def is_duration(found: Match, phrase: Phrase) -> bool:

@@ -63,9 +63,9 @@ RACES = _words("run race walk swim ride course dash row resolution video tv scre
 
 # Behind one of these, or before one of WEATHERED, C and F behind a number are degrees.
 TEMPERED = _words(
-    "oven bake baked baking preheat preheated heat heated roast roasted cook cooked cooking temp temps temperature "
-    "temperatures high highs low lows feels fever forecast weather currently outside boil boils freeze freezes "
-    "melts thermostat reaching"
+    "oven bake baked baking preheat preheated heat heated roast roasted cook cooked cooking temp temps "
+    "temperature temperatures high highs low lows feels fever forecast weather currently outside boil boils "
+    "freeze freezes melts thermostat reaching"
 )
 WEATHERED = _words("outside outdoors today tonight tomorrow")
 # m is minutes beside one of these, and with hours or seconds in the same phrase.
@@ -94,6 +94,10 @@ UNTIL_HOURS = re.compile(r"\b(?:(?i:from) [0-2]|0)\d{3} (?:hours|hrs\.?)(?: to| 
 HOURS_OF = re.compile(r" (?:hours|hrs\.?)(?: (?:to|and|-) [0-2]\d{3} (?:hours|hrs\.?))? of\b")
 HOURS_JOINED = re.compile(r"(?<!\S)[0-2]\d{3} (?:hours|hrs)(?: to| and)?$")
 
+ELEMENTS = _words(
+    "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr "
+    "Y Zr Mo Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce W Pt Au Hg Tl Pb Bi U"
+)
 SCORED = _words("score scored scores rated rating graded")
 GIVEN = _words("give gives gave got rate rates")  # a score, with "it" or "a" between: "gave it 8/10"
 PARTED = _words("cup cups teaspoon teaspoons tablespoon tablespoons inch inches mile miles")

@@ -265,10 +265,6 @@ FUNCTIONS = {
     **{"sqrt": "square root", "exp": "exponential"},
 }
 """Before "(", of what stands in it."""
-ELEMENTS = frozenset(
-    "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr "
-    "Mo Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce W Pt Au Hg Tl Pb Bi U".split()
-)
 SCALES = {
     "k": "thousand",
     "K": "thousand",

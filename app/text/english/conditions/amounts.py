@@ -52,7 +52,18 @@ def is_unit(found: Match, context: Context) -> bool:
 
 def is_unit_alone(found: Match, context: Context) -> bool:
     """Before a slash and something else: "350°F/Gas 4"."""
-    return found["unit"] in units.UNITS and found["unit"] not in ("in", "A", "K", "N", "J", "T", "C", "F", "M", "B")
+    return found["unit"] in units.UNITS and found["unit"] not in (
+        "in",
+        "A",
+        "K",
+        "N",
+        "J",
+        "T",
+        "C",
+        "F",
+        "M",
+        "B",
+    )
 
 
 _AGAIN = re.compile(r"\s?[/(–-]\s?(?P<number>[−-]?\d{1,3})\s?°?(?P<unit>[CF])\b")

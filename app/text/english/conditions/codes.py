@@ -105,7 +105,7 @@ def is_mixed(found: Match, context: Context) -> bool:
 def is_chemical(found: Match, context: Context) -> bool:
     """ "CaCO3", of known elements, one of them with two letters, rather than a name in capitals."""
     symbols = re.findall("[A-Z][a-z]?", found[0])
-    return any(len(symbol) == 2 for symbol in symbols) and vocabulary.ELEMENTS.issuperset(symbols)
+    return any(len(symbol) == 2 for symbol in symbols) and contexts.ELEMENTS.issuperset(symbols)
 
 
 def is_path(found: Match, context: Context) -> bool:

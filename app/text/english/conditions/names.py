@@ -15,7 +15,9 @@ def is_address(found: Match, context: Context) -> bool:
 _ROAD = re.compile(r"(?:US|I|SR|CR|A|M|B)-?\d{1,3}|(?:Route|Highway|Hwy|Rte)\.?")
 _ONTO = frozenset(["onto", "toward", "towards", "along", "down", "up"])
 _TURNED = frozenset(["north", "south", "east", "west", "left", "right", "head", "continue", "stay", "keep"])
-_NO_NAMES_OF_STREETS = frozenset(contexts.STREETS) | contexts.STREET_WORDS | {"Hotel", "Magazine", "Corp", "Inc"}
+_NO_NAMES_OF_STREETS = (
+    frozenset(contexts.STREETS) | contexts.STREET_WORDS | {"Hotel", "Magazine", "Corp", "Inc"}
+)
 
 
 def is_way(found: Match, context: Context) -> bool:
