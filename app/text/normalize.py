@@ -13,7 +13,7 @@ from firstword.app.text.chinese.reader import say_arrows, say_chinese
 from firstword.app.text.english import vocabulary
 from firstword.app.text.english.arrows import say_arrow, say_inner_arrows
 from firstword.app.text.english.reader import say_english
-from firstword.app.text.markup import cell_pause, clean_phrase, is_heart, is_tick_box, key_names
+from firstword.app.text.markup import PICTURE, cell_pause, clean_phrase, is_heart, is_tick_box, key_names
 from firstword.app.text.multilingual import LANGUAGES as OTHERS
 from firstword.app.text.multilingual.reader import say_other
 from firstword.app.text.phrases import MARK, SILENT_MARKS, SOUND_MARKS, Phrase, blank_between, find_phrases
@@ -22,7 +22,7 @@ from firstword.app.text.phrases import MARK, SILENT_MARKS, SOUND_MARKS, Phrase, 
 
 MAX_CACHED = 2048  # results for single expressions, each of at most some 100 characters
 
-_LINE_BREAK = re.compile(rf"[\w{MARK}][^\S\n]*\n\s*(?:[-*•–#]+\s*)?$")
+_LINE_BREAK = re.compile(rf"[\w{MARK}][^\S\n]*\n\s*(?:[-*•–#{PICTURE}]+\s*)?$")
 _NO_FILLERS = dict.fromkeys((0x115F, 0x1160, 0x3164, 0xFFA0))  # invisible, though Unicode calls them letters
 
 

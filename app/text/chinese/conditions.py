@@ -50,6 +50,21 @@ def is_holidays(found: Match, phrase: Phrase) -> bool:
     return has_days and before.endswith(tuple(contexts.HOLIDAYS.split("|")))
 
 
+def is_days(found: Match, phrase: Phrase) -> bool:
+    """ "5/1-5/5放假", not "1/2-3/4杯"."""
+    days = [(int(found[f"{end}month"]), int(found[f"{end}day"])) for end in ("", "last_")]
+    if not all(1 <= month <= 12 and 1 <= day <= 31 for month, day in days):
+        return False
+    return any(day > 12 or day <= month for month, day in days)
+
+
+def is_reduced(found: Match, phrase: Phrase) -> bool:
+    """ "满300-50" of a discount."""
+    amount = re.search(r"满(\d+)$", text_before(found, phrase))
+    less = re.match(r"\d+", found.string[found.end() :])
+    return amount is not None and less is not None and int(less[0]) < int(amount[1])
+
+
 def is_date_either_way(found: Match, phrase: Phrase) -> bool:
     first, second = int(found["first"]), int(found["second"])
     return 0 < min(first, second) <= 12 and max(first, second) <= 31

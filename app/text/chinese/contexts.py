@@ -12,7 +12,7 @@ ROOMS_COUNTING = "有共约近超过达多数"  # before "500房间": so many ro
 FLIGHTS = "航班|班机|飞机|车次|列车|高铁|动车|乘坐"
 EXTENSIONS = "分机|内线"
 SIZES = "身高|高|长|宽|尺寸"  # before feet and inches
-DURATIONS = "时长|片长|音长|全长"
+DURATIONS = "时长|片长|音长|全长|还剩|剩余|倒计时|用时|耗时|历时"
 NEAR = 4  # characters on either side of a number with "w"
 POWERED = "功率|充电|快充|数据线|灯|瓦|电源"  # near "65w+", which otherwise is so many ten thousands
 FILM_SPEEDS = "1600|3200|6400|12800|25600"  # behind "ISO", which otherwise is a standard
@@ -66,6 +66,8 @@ OF_DAY = "上午|下午|中午|晚|凌晨|早|电|讯|起|至|到|，|,|获悉|�
 
 OF_DAYS = "游|内|左右|之内|以内|可|就|即|后"
 """Behind "1-2日": so many days."""
+FOLLOWED = "粉丝?|人|次|播放|阅读|浏览|点赞|关注|用户|字|元|块|条|单|名|多|左右|收藏"
+"""Behind "3.5w" that is so many ten thousands."""
 COUNTING = "元块人个名次台件只条位家页行天年月日万亿千百米斤倍度"  # behind a number that counts
 PRESSED = "下次秒分遍回个"  # behind "按2": so many times or so long
 
@@ -90,7 +92,7 @@ CODES_OF_MONEY = {
 }
 PER = (
     "平方米|平米|公斤|千克|小时|分钟|毫升|月|天|年|日|人|次|斤|桶|吨|米|时|分|秒"
-    "|升|克|件|个|只|张|套|周|晚|杯|瓶|盒|份|位|户|股|亩|公里"
+    "|度|节|包|条|台|课时|局|首|期|集|升|克|件|个|只|张|套|周|晚|杯|瓶|盒|份|位|户|股|亩|公里"
 )
 UNITS = {
     **{

@@ -31,6 +31,7 @@ _DAY = re.compile(r"(?:周|星期|礼拜)[一二三四五六日天]\s?$|月\s?$"
 _PATH = re.compile(r"(?:/[A-Za-z][\w.-]*)+/?")
 _HALVES = {"AM": "上午", "PM": "下午", "A.M.": "上午", "P.M.": "下午"}
 _ROMAN = re.compile("I{1,3}|IV|VI{1,3}|IX")
+_CENTURY = re.compile("X{0,2}(?:IX|IV|V?I{0,3})")
 _ARROW = re.compile("(?<=[A-Za-z])(?:→|⇒|-?->|=>)(?=[A-Za-z])")
 _ARROW_OF_DIGITS = re.compile("(?<=[0-9])(?:→|⇒|-?->|=>)(?=[0-9])")
 _DASHES = ("-", "–", "—", "--")
@@ -84,6 +85,14 @@ def _beside(text: str, phrase: Phrase) -> str | None:
         return _HALVES[text]
     if text[0] in "IV" and phrase.following[:1] in contexts.ROMAN_BEFORE and _ROMAN.fullmatch(text):
         return cardinal(str(roman_value(text)))
+    if text[0] in "IVX" and phrase.following[:1] == "世" and _CENTURY.fullmatch(text):
+        return cardinal(str(roman_value(text)))
+    if (
+        text == ">"
+        and "\u3400" <= phrase.previous[-1:] < "\ua000"
+        and "\u3400" <= phrase.following[:1] < "\ua000"
+    ):
+        return "，"  # a path through menus
     if text[0] == "/" and text[1:] in contexts.UNITS:
         return f"每{contexts.UNITS[text[1:]]}"
     if text[0] == "/" and _PATH.fullmatch(text):

@@ -60,8 +60,9 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     (
         "telephone.number",
         r"(?<![\w.])(?:\+[0-9]{1,3}[ -]?)?(?:1[0-9]{2}[ -][0-9]{4}[ -][0-9]{4}|1[3-9][0-9]{9}"
-        r"|0[0-9]{2,3}[ -](?:[0-9]{7,8}|[0-9]{3,4} [0-9]{4})|[48]00[ -]?[0-9]{3,4}[ -]?[0-9]{3,4}"
-        r"|[(（]0[0-9]{2,3}[)）][ -]?[0-9]{7,8}|\+[0-9]{1,3}(?:[ -][0-9]{2,4}){2,4})(?![0-9])",
+        r"|0[0-9]{2,3}[ -](?:[0-9]{7,8}|[0-9]{3,4}[ -][0-9]{4})|[48]00[ -]?[0-9]{3,4}[ -]?[0-9]{3,4}"
+        r"|[(（]0[0-9]{2,3}[)）][ -]?(?:[0-9]{7,8}|[0-9]{3,4}[ -][0-9]{4})"
+        r"|\+[0-9]{1,3}(?:[ -][0-9]{2,4}){2,4})(?![0-9])",
         None,
     ),
     ("telephone.extension", r"\d{2,6}(?!\d|[人名个])", conditions.behind(contexts.EXTENSIONS)),
@@ -96,11 +97,18 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         conditions.is_holidays,
     ),
     (
+        "date.holidays",
+        r"(?<![\d./])(?P<month>\d{1,2})/(?P<day>\d{1,2})\s?[-–—~～至到]\s?(?P<last_month>\d{1,2})/(?P<last_day>\d{1,2})(?![\d./%])",
+        conditions.is_days,
+    ),
+    ("formula.less", r"(?<=\d)[-–](?=\d+(?![\d.]|岁))", conditions.is_reduced),
+    (
         "time.range",
         r"(?<![\d.])(?P<hour>\d{1,2})\.(?P<minutes>[0-5]\d)[-–—~～至到](?P<last_hour>\d{1,2})\.(?P<last_minutes>[0-5]\d)"
         r"(?![\d.%]|\s?(?:小时|分钟))",
         conditions.behind("时间"),
     ),
+    ("measure.feet", r"(?<![\d.°])(?P<feet>[3-8])'(?P<inches>1[01]|[0-9])\"", None),
     ("measure.feet", r"(?<![\d.°])(?P<feet>\d{1,2})′(?P<inches>\d{1,2}(?:\.\d+)?)″", conditions.is_size),
     ("duration.primes", r"(?<![\d.°])(?P<minutes>\d{1,2})′(?P<seconds>\d{1,2}(?:\.\d+)?)″", None),
     ("measure.minutes", r"(?<=°)(?P<minutes>\d{1,2})[′'](?:(?P<seconds>\d{1,2})[″\"])?", None),
@@ -113,7 +121,7 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     (
         "telephone.known",
         r"(?<![\w.,])(?:110|119|120|122|114|112|123\d\d|10086|10010|10000"
-        r"|95\d{3})(?![\d.%:/,])",
+        r"|9[56]\d{3})(?![\d.%:/,])",
         conditions.behind(contexts.DIALED),
     ),
     (
@@ -270,7 +278,11 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"/(?:(?=\d+\s?[A-Za-z])|(?P<per>kg|g|m?[lL]|d[lL]|min)(?![\w/]))",
         None,
     ),
-    ("cardinal.ten_thousands", rf"(?<![A-Za-z\d.]){_AMOUNT}w(?=\+(?!\d))", conditions.is_no_power),
+    (
+        "cardinal.ten_thousands",
+        rf"(?<![A-Za-z\d.]){_AMOUNT}w(?=\+(?!\d)|(?:{contexts.FOLLOWED}))",
+        conditions.is_no_power,
+    ),
     ("measure.amount", rf"(?<![A-Za-z\d.]){_AMOUNT}\s?{_UNIT}", None),
     ("serial.model", rf"[-−](?=\d)(?!\d+(?:\.\d+)?\s?{_TEMPERATURE})", conditions.is_model),
     ("cardinal.minus", rf"(?<=[个人次天])[-−](?=\d+(?:\.\d+)?\s?{_TEMPERATURE})", None),

@@ -271,6 +271,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
         f"的{_power({'raised': fields['raised'] or fields['power']}, text).removeprefix('的')}"
         f"{contexts.UNITS[_of(fields, 'unit')]}"
     ),
+    "formula.less": lambda fields, text: "减",
     "formula.minus": lambda fields, text: "减",
     "formula.times": lambda fields, text: "乘",
     "formula.cross": lambda fields, text: "乘",

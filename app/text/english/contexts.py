@@ -14,7 +14,7 @@ CODES = _words(
     "agent imei"
 )
 FILED = re.compile(
-    r"\b(?:(?i:docket|ref|reference|invoice|ticket)\b[.:]?|(?:Case|Claim|File)\b:?|(?:case|claim|file)(?::|\s+#)"
+    r"\b(?:(?i:docket|ref|reference|invoice|ticket|sku|po|upc|rma)\b[.:]?|(?:Case|Claim|File)\b:?|(?:case|claim|file)(?::|\s+#)"
     r"|(?i:no)\.)\s*#?$",
     re.ASCII,
 )
@@ -38,7 +38,7 @@ LETTERED = _words(
 )
 # Where a hundred is "one oh one": three or four digits in two parts.
 NUMBERED = _words(
-    "room suite flight route highway interstate hwy apartment apt bus train road rt rte channel"
+    "room rm suite ste flight route highway interstate hwy apartment apt bus train road rt rte channel"
 )
 IN_TWO_PARTS = _words("box flight rfc rtx gtx rx geforce radeon")
 AIRCRAFT = _words("boeing airbus concorde cessna embraer 737 747 porsche peugeot bmw volvo mercedes")
@@ -151,6 +151,8 @@ DAY_AHEAD = re.compile(r"\s?at (?:\d{1,2}(?::\d\d|\s?[ap]\.?m)|noon\b|midnight\b
 """Behind a month and day: "12/25 at 4pm"."""
 PARTS_AHEAD = _words("of off price priced cup day pound share full")
 """Behind one of these there is no day of a month: "Friday 1/2 off"."""
+CLOSED = _words("close closes closed open opens sale valid week weekend trip vacation holiday event sprint")
+"""Behind one of these "7/3-7/5" are days."""
 MONTH_BEHIND = _words(
     "on in of since until till by from last next this early late mid before after during every"
 )

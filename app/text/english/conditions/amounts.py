@@ -71,6 +71,15 @@ _BEFORE = re.compile(r"(?<![\w.,])(?P<number>[−-]?\d{1,3})\s?°?(?P<unit>[CF])
 _SAID_ONCE = re.compile(rf"\d\s?(?:°\s?[CF]?|[CF]|[AaPp]\.?[Mm]\.?(?:\s(?:{contexts.ZONES}))?)$")
 
 
+_PORTIONED = re.compile(r"\d\s?(?P<unit>mg|mcg|[µμ]g|g|kcal|kJ|kWh|[Ll]|IU|mmol|[Cc]al)$")
+
+
+def is_share(found: Match, context: Context) -> bool:
+    """So much of something in so much else: "250mg/5mL"."""
+    portion = _PORTIONED.search(found.string[: found.start()])
+    return portion is not None and portion["unit"] != found["per"]
+
+
 def is_said_twice(found: Match, context: Context) -> bool:
     """A temperature or a time of day in two scales or zones: "72F/22C", "8pm ET/5pm PT"."""
     return _SAID_ONCE.search(found.string[: found.start()]) is not None

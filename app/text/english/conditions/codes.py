@@ -108,6 +108,11 @@ def is_chemical(found: Match, context: Context) -> bool:
     return any(len(symbol) == 2 for symbol in symbols) and contexts.ELEMENTS.issuperset(symbols)
 
 
+def is_model_size(found: Match, context: Context) -> bool:
+    """ "Qwen2.5-7B", a version and a size behind a name."""
+    return re.search(r"[A-Za-z]-?\d+(?:\.\d+)?$", found.string[: found.start()]) is not None
+
+
 def is_path(found: Match, context: Context) -> bool:
     """Of a file, or a command that begins with a slash; no sound between two of them, as "/i/"."""
     parts = found[0].strip("/").split("/")

@@ -48,6 +48,15 @@ def is_month_and_day(found: Match, context: Context) -> bool:
     )
 
 
+def is_days(found: Match, context: Context) -> bool:
+    """ "12/24-12/26", not "1/2-3/4 cup" or sixteenths of an inch."""
+    days = [(int(found[f"{end}first"]), int(found[f"{end}second"])) for end in ("", "last_")]
+    if not all(1 <= month <= 12 and 1 <= day <= 31 for month, day in days):
+        return False
+    is_said = context.is_behind(found.start(), contexts.DATE_BEHIND | contexts.CLOSED)
+    return is_said or any(day > 12 and day not in (16, 32, 64) for _, day in days)
+
+
 def is_month(found: Match, context: Context) -> bool:
     """Small "may" and "march" are verbs unless a year, an ordinal or a preposition says otherwise."""
     if found["month"] not in ("may", "march", "mar", "sep", "dec", "jan"):
@@ -73,6 +82,11 @@ def is_minutes(found: Match, context: Context) -> bool:
     if context.is_ahead(end, contexts.AGO):
         return True
     return context.is_behind(found.start(), contexts.WAITED) and not context.is_ahead(end, contexts.MEASURED)
+
+
+def is_pace(found: Match, context: Context) -> bool:
+    """So long for each mile or kilometer, not the height of somebody."""
+    return found["per"] is not None or context.ahead(found.end()) == "per"
 
 
 def is_elapsed(found: Match, context: Context) -> bool:

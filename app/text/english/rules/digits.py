@@ -88,6 +88,13 @@ DIGITS = compile_rules(
             dates.is_date(found, context) and (found["sign"] != "-" or len(found["year"]) == 4)
         ),
     ),
+    ("cardinal.plural", r"(?<=\dx)(?P<digits>\d{1,2})s\b"),
+    (
+        "date.days",
+        r"(?<![\d/.-])(?P<first>\d\d?)/(?P<second>\d\d?)\s?[-–—]\s?"
+        r"(?P<last_first>\d\d?)/(?P<last_second>\d\d?)(?![\d/]|[.,]\d)",
+        dates.is_days,
+    ),
     (
         "date.month_and_day",
         r"(?<![\d/.-])(?P<first>\d\d?)/(?P<second>\d\d?)(?![\d/]|[.,]\d)",
@@ -169,6 +176,11 @@ DIGITS = compile_rules(
         behind(frozenset(["version", "python", "release", "ubuntu", "node", "chapter", "section"])),
     ),
     (
+        "duration.pace",
+        r"(?<![\d.,])(?P<minutes>\d{1,2})['′’](?P<seconds>[0-5]\d)[\"″”](?:/(?P<per>km|mi|mile)\b)?",
+        dates.is_pace,
+    ),
+    (
         "measure.feet_and_inches",
         r"(?P<feet>\d+)['′’] ?(?P<inches>\d+)(?: (?P<above>\d)/(?P<below>\d+))?(?:[\"″”]|'')?(?!\w)",
     ),
@@ -238,7 +250,7 @@ DIGITS = compile_rules(
     (
         "measure.amount",
         rf"(?<![\d.,:])(?<!^/)(?<![^A-Za-z]/){NUMBER}(?:\s?(?P<scale>hundred|thousand|million|billion|trillion)\s)?"
-        rf"(?P<gap>[\s-]?){UNIT}{PER}(?:\.(?=\s(?:x|by|of)\b))?",
+        rf"(?P<gap>[\s-]?){UNIT}{PER}(?:\.(?=\s(?:(?:x|by|of)\b|\()))?",
         amounts.is_unit,
     ),
     (
@@ -264,6 +276,7 @@ DIGITS = compile_rules(
         behind(frozenset(["iso", "iec", "en", "iso/iec"])),
     ),
     ("range.ratio", r"(?<![\w:])(?P<low>\d+):(?P<high>\d+)(?![\d:])"),
+    ("serial.model", r"(?<![\w.,$:-])(?P<digits>7[0-8]7)-(?P<variant>[1-9]00)(?![\w-])"),
     (
         "serial.model",
         r"(?<![\w.,$:-])(?P<digits>\d{3})-(?P<variant>\d{1,3})(?![\w-])",

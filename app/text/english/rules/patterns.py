@@ -58,7 +58,8 @@ UNIT = (
 PER = r"(?:/(?P<per>[A-Za-zµμ]+[²³23]?(?:/[A-Za-z]+)?)(?![\w/]))?"
 _PERIOD = alternatives(units.PERIODS)
 PER_PRICE = (
-    rf"(?:/(?P<per>(?:{alternatives({*units.PERIODS, *units.UNIT_WORDS, *units.PRICED})})/[A-Za-z]+"
+    r"(?:(?:/|(?<=\d)(?=pp\b))"
+    rf"(?P<per>(?:{alternatives({*units.PERIODS, *units.UNIT_WORDS, *units.PRICED})})/[A-Za-z]+"
     rf"|[A-Za-z]+/(?:{_PERIOD})|[A-Za-zµμ]+[²³23]?)(?![\w/]))?"
 )
 NOUN = r"(?P<noun>-(?:dollar|euro|pound|yen|rupee))?"

@@ -51,6 +51,8 @@ OTHERS = compile_rules(
     ("formula.minus", r"(?<=[\d)²³])\s?[-−–]\s?(?=[\d(])", amounts.is_formula),
     ("formula.sign", r"(?<=[\d)])\s?(?P<sign>\*)\s?(?=[\d(])"),
     ("formula.sign", r"(?<=[\d)])(?P<sign>/)(?=[\d(])", amounts.is_formula),
+    ("money.for", r"(?:(?<=^\d)|(?<=\W\d))/(?=[$€£]\d)"),
+    ("measure.per", r"(?<=[A-Za-z])/(?=\d+\s?(?P<per>km|m[lL]|g|h|hrs?|min)\b)", amounts.is_share),
     ("formula.sign", r"(?<=[\d)])\s(?P<sign>/)\s(?=[\d(])"),
     ("formula.sign", r"\s(?P<sign>/)(?=\s|$)", amounts.is_formula),
     ("cardinal.comma", r"\s/(?=\s|$)|(?<=\b[NSEW])/(?=[A-Z][a-z])"),
@@ -64,6 +66,7 @@ OTHERS = compile_rules(
     ("formula.by", r"(?<=[\w\"'.])\s(?P<sign>x)\s(?=\d)"),
     ("formula.limit", r"(?<![\w)%°])(?<![\w)%°]\s)(?P<sign>[<>])(?=[\d.])"),
     ("formula.compare", r"(?P<sign>[<>≤≥≠≈])\s?(?=[\d.])"),
+    ("serial.hyphen", r"(?<=\d)-(?=\d+(?:\.\d+)?[BM]\b)", codes.is_model_size),
     (
         "range.to",
         r"(?:(?<=[\d%°])|(?<=[\w])(?<=\d[a-zA-Z])|(?<=[\d\s][apAP][mM])|(?<=\d[snrt][tdh])"
@@ -76,7 +79,7 @@ OTHERS = compile_rules(
     ("cardinal.minus", r"(?<![\w)])[-−](?=[\d$€£¥₹])"),
     ("cardinal.comma", r"(?<=\d)\s[-–—]+|(?<=[A-Za-z])\s(?:--|—)(?=\s|$)"),
     ("cardinal.hash", r"#\s?(?=\d)|#(?=[A-Z]{1,2}-?\d{3}|[A-Z]{1,4}-\d)"),
-    ("cardinal.about", r"(?<!\w)[~≈](?=\d)"),
+    ("cardinal.about", r"(?<!\w)[~≈](?=[\d$€£¥])"),
     ("date.decade", r"['’](?P<digits>[1-9]0)s\b"),
     ("date.short_year", r"(?<!\w)['’](?P<digits>\d\d)(?!\w)"),
     ("cardinal.number", r"(?P<number>\.\d+)"),

@@ -104,6 +104,8 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "cardinal.parts": named("digits", in_parts),
     "cardinal.minus": fixed(" minus "),
     "cardinal.comma": fixed(", "),
+    "money.for": fixed(" for "),
+    "measure.per": fixed(" per "),
     "cardinal.hash": fixed("number "),
     "cardinal.about": fixed("about "),
     "ordinal.number": _ordinal,

@@ -99,6 +99,7 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
         f"{' '.join(value_of(fields, 'letters'))} {in_parts(value_of(fields, 'digits'))}"
     ),
     "serial.series": lambda fields, text: f"{fields['letter']} {in_parts(value_of(fields, 'digits'))}",
+    "serial.hyphen": fixed(" "),
     "serial.war": lambda fields, text: f"World War {cardinal(value_of(fields, 'number'))}",
     "serial.sharp": lambda fields, text: f"{fields['letter']} sharp",
     "serial.model": lambda fields, text: (

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from firstword.app.text.english import vocabulary
+from firstword.app.text.english import units, vocabulary
 from firstword.app.text.english.context import Fields, value_of
 from firstword.app.text.english.numbers import by_digits, cardinal, counted, ordinal, plural, year
 
@@ -51,6 +51,11 @@ def _numeric_date(fields: Fields, previous: str, is_counted: bool) -> str:
         article = "" if previous.lower() == "the" else "the "
         return f"{article}{ordinal(str(day))} of {_NAMES[month - 1]}{spoken}"
     return f"{_NAMES[month - 1]} {ordinal(str(day))}{spoken}"
+
+
+def _numeric_days(fields: Fields, previous: str, is_counted: bool) -> str:
+    last = {name: fields[f"last_{name}"] for name in ("first", "second")}
+    return f"{_numeric_date(fields, previous, False)} to {_numeric_date(last, '', False)}"
 
 
 def _decade(fields: Fields, text: str) -> str:
@@ -115,6 +120,12 @@ def _duration(fields: Fields, text: str) -> str:
     return " ".join([*parts, cardinal(rest)] if rest else parts)
 
 
+def _pace(fields: Fields, text: str) -> str:
+    per = fields["per"]
+    spoken = _duration(fields, text)
+    return f"{spoken} per {units.UNITS[per][0] if per in units.UNITS else per}" if per else spoken
+
+
 def _elapsed(fields: Fields, text: str) -> str:
     hours, minutes, seconds = (str(int(value_of(fields, name))) for name in ("hours", "minutes", "seconds"))
     parts = [counted(hours, "hour")] if hours != "0" else []
@@ -144,10 +155,12 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "duration.age": lambda fields, text: f"{cardinal(value_of(fields, 'number'))} year old",
     "duration.parts": _duration,
     "duration.minutes": _duration,
+    "duration.pace": _pace,
     "duration.clock": _elapsed,
 }
 WITH_NEIGHBORS: Final[Mapping[str, Callable[[Fields, str, bool], str]]] = {
     "date.day_first": _day_first,
+    "date.days": _numeric_days,
     "date.numeric": _numeric_date,
     "date.iso": _numeric_date,
     "date.stamp": _stamp,
