@@ -22,7 +22,7 @@ from firstword.app.text.phrases import MARK, SILENT_MARKS, SOUND_MARKS, Phrase, 
 
 MAX_CACHED = 2048  # results for single expressions, each of at most some 100 characters
 
-_LINE_BREAK = re.compile(rf"[\w{MARK}][^\S\n]*\n\s*(?:[-*•–#{PICTURE}]+\s*)?$")
+_LINE_BREAK = re.compile(rf"[\w{MARK}][^\S\n]*\n\s*(?:[-*•–#{PICTURE}]+\s*)?(?:\[[ xX]?\]?\s*)?$")
 _NO_FILLERS = dict.fromkeys((0x115F, 0x1160, 0x3164, 0xFFA0))  # invisible, though Unicode calls them letters
 
 

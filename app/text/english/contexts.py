@@ -65,7 +65,7 @@ RACES = _words("run race walk swim ride course dash row resolution video tv scre
 TEMPERED = _words(
     "oven bake baked baking preheat preheated heat heated roast roasted cook cooked cooking temp temps "
     "temperature temperatures high highs low lows feels fever forecast weather currently outside boil boils "
-    "freeze freezes melts thermostat reaching"
+    "freeze freezes melts thermostat reaching today tonight tomorrow"
 )
 WEATHERED = _words("outside outdoors today tonight tomorrow")
 # m is minutes beside one of these, and with hours or seconds in the same phrase.

@@ -47,7 +47,7 @@ def is_unit(found: Match, context: Context) -> bool:
         return not (is_round and is_decade(found, context, found["number"])) or context.is_ahead(
             end, contexts.TIMED
         )
-    return not (unit == "m" and is_minutes(found, context))
+    return not (unit == "m" and not is_apart and is_minutes(found, context))
 
 
 def is_unit_alone(found: Match, context: Context) -> bool:

@@ -77,10 +77,15 @@ def is_duration(found: Match, context: Context) -> bool:
     return len(given) >= 2
 
 
+_IN = frozenset(["in"])
+
+
 def is_minutes(found: Match, context: Context) -> bool:
     end = found.end()
     if context.is_ahead(end, contexts.AGO):
         return True
+    if context.is_behind(found.start(), _IN) and len(found[0].partition("m")[0].strip()) > 2:
+        return False  # "In 800m, turn left"
     return context.is_behind(found.start(), contexts.WAITED) and not context.is_ahead(end, contexts.MEASURED)
 
 
@@ -101,9 +106,6 @@ def is_age(found: Match, context: Context) -> bool:
     """ "she is 5yo", not "a 5yo boy"."""
     ahead = context.ahead(found.end())
     return not ahead[:1].isalpha() or context.is_ahead(found.end(), contexts.AGED)
-
-
-_IN = frozenset(["in"])
 
 
 def is_decade(found: Match, context: Context, digits: str) -> bool:
