@@ -192,7 +192,11 @@ DIGITS = compile_rules(
     ),
     ("measure.inches", r"(?P<number>\d+(?:\.\d+)?)(?:″|\"(?!\w))", amounts.has_inches),
     ("measure.degrees", r"(?<![\w.])(?P<number>\d+\.\d+)(?P<unit>[CF])\b"),
-    ("measure.degrees", r"(?<![\w.,:])(?P<number>\d{1,3})(?P<unit>[CF])\b(?!['’-])", amounts.is_temperature),
+    (
+        "measure.degrees",
+        r"(?<![\w.,:])(?P<number>0|[1-9]\d{0,2})(?P<unit>[CF])\b(?!['’-])",
+        amounts.is_temperature,
+    ),
     (
         "formula.scientific",
         r"(?<![\w.])(?P<number>\d+(?:\.\d+)?)[eE](?P<power>[+-]?\d+)(?!\w)",

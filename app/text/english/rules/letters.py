@@ -55,7 +55,7 @@ LETTERS = compile_rules(
     ),
     ("initialism.dotted", r"\b(?:[A-Z]\.){2,}(?=[-–'’][A-Za-z]|\s|$)"),
     ("formula.logarithm", r"\blog(?P<base>\d{1,3})(?=\s?[\w(])"),
-    ("formula.call", rf"\b(?P<name>{'|'.join(vocabulary.FUNCTIONS)})(?=\()"),
+    ("formula.call", rf"(?<![\w.])(?P<name>{'|'.join(vocabulary.FUNCTIONS)})(?=\()"),
     ("formula.chemical", r"\b(?=[A-Za-z]*\d)(?:[A-Z][a-z]?\d{0,3}){2,12}(?![\w-])", codes.is_chemical),
     ("formula.function", r"\b(?P<name>[fgh])\((?P<of>[xyztn])\)(?!\w)"),
     ("abbreviation.route", r"\bRte\b\.?(?=\s\d)"),
