@@ -54,6 +54,26 @@ async def test_openais_client_for_node_speaks() -> None:
         assert await run_in_node([*command, str(script), url], environment, 60) == "done\n"
 
 
+@pytest.mark.anyio
+async def test_node_example_of_the_page_for_users_of_openai_writes_its_file(tmp_path: Path) -> None:
+    command = node()
+    environment = command and with_openai(command)
+    if command is None or environment is None:
+        pytest.skip("needs Node 20 or newer, and OpenAI's SDK for it")
+    page = (JS.parents[1] / "docs/from-openai.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```js\n(.*?)```", page, flags=re.DOTALL)
+    asked = [*command, "-p", "require.resolve('openai')"]
+    package = Path(subprocess.run(asked, env=environment, capture_output=True, text=True).stdout.strip())
+    (tmp_path / "node_modules").mkdir()
+    (tmp_path / "node_modules/openai").symlink_to(package.parent)  # NODE_PATH is not for `import`
+    async with serving(make_services()) as url:
+        written = tmp_path / "morning.mp3"
+        program = example.replace("http://localhost:8000", url).replace(written.name, str(written))
+        (tmp_path / "example.mjs").write_text(program, encoding="utf-8")
+        await run_in_node([*command, str(tmp_path / "example.mjs")], patience_s=60)
+    assert written.stat().st_size > 500
+
+
 def with_openai(command: list[str]) -> dict[str, str] | None:
     """Return the environment in which Node finds OpenAI's package; None: it is not installed."""
     npm = shutil.which("npm")
