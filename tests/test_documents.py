@@ -207,10 +207,17 @@ def test_share_of_continuous_streams_is_one_at_most() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("number", range(len(blocks(API_PAGE, "python"))))
-async def test_python_examples_of_the_api_page_run(tmp_path: Path, number: int) -> None:
+@pytest.mark.parametrize(
+    ("page", "number"),
+    [
+        (page, number)
+        for page in ("api", "from-openai")
+        for number in range(len(blocks(ROOT / f"docs/{page}.md", "python")))
+    ],
+)
+async def test_python_examples_of_a_page_run(tmp_path: Path, page: str, number: int) -> None:
     """Each writes a file; what earlier examples would have written is there."""
-    example = blocks(API_PAGE, "python")[number]
+    example = blocks(ROOT / f"docs/{page}.md", "python")[number]
     (output,) = re.findall(r'(?:to_file\(|open\()"([\w.]+)"(?:\)|, "wb?"\))', example)
     (tmp_path / "voice.wav").write_bytes(recording())
     async with serving(make_services()) as url:

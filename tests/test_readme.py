@@ -54,6 +54,17 @@ def test_python_page_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest
     assert converted == pytest.approx(hello, abs=0.1)
 
 
+@pytest.mark.slow
+def test_python_example_for_users_of_cosyvoice_speaks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs/from-cosyvoice.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    exec(example, {})
+    assert sum(map(int, capsys.readouterr().out.split())) > 0.5 * 24_000
+
+
 def test_networks_alone_speak() -> None:
     example = blocks("python")[1]
     path = "/models/CosyVoice2-0.5B"
