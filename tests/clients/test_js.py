@@ -57,15 +57,14 @@ async def test_openais_client_for_node_speaks() -> None:
 @pytest.mark.anyio
 async def test_node_example_of_the_page_for_users_of_openai_writes_its_file(tmp_path: Path) -> None:
     command = node()
-    environment = command and with_openai(command)
+    environment = None if command is None else with_openai(command)
     if command is None or environment is None:
         pytest.skip("needs Node 20 or newer, and OpenAI's SDK for it")
     page = (JS.parents[1] / "docs/from-openai.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```js\n(.*?)```", page, flags=re.DOTALL)
-    asked = [*command, "-p", "require.resolve('openai')"]
-    package = Path(subprocess.run(asked, env=environment, capture_output=True, text=True).stdout.strip())
+    entry = await run_in_node([*command, "-p", "require.resolve('openai')"], environment)
     (tmp_path / "node_modules").mkdir()
-    (tmp_path / "node_modules/openai").symlink_to(package.parent)  # NODE_PATH is not for `import`
+    (tmp_path / "node_modules/openai").symlink_to(Path(entry).parent)  # NODE_PATH is not for `import`
     async with serving(make_services()) as url:
         written = tmp_path / "morning.mp3"
         program = example.replace("http://localhost:8000", url).replace(written.name, str(written))
