@@ -135,11 +135,12 @@ class LeadingSilence:
             return samples
         self._held.append(samples)
         held = np.concatenate(self._held)
-        onset = first_loud_window(held, self._rate_hz)
-        if onset is None and len(held) < _MAX_SEARCH_S * self._rate_hz and not is_last:
+        num_searched = round(_MAX_SEARCH_S * self._rate_hz)
+        onset = first_loud_window(held[:num_searched], self._rate_hz)
+        if onset is None and len(held) < num_searched and not is_last:
             return samples[:0]
         self._held = None
-        if onset is None or onset > _MAX_SEARCH_S * self._rate_hz:
+        if onset is None:
             return held
         return held[max(0, onset - round(_LEAD_IN_S * self._rate_hz)) :]
 

@@ -44,3 +44,10 @@ def test_a_long_silence_is_meant() -> None:
     samples = np.concatenate([silence(1.0), tone(0.2)])
     np.testing.assert_array_equal(trimmed(samples, 0.4), samples)
     np.testing.assert_array_equal(trimmed(samples, 5.0), samples)
+
+
+@pytest.mark.parametrize("seconds", [0.57, 0.58, 0.59, 0.6, 0.61, 0.62])
+def test_pieces_of_any_size_give_the_same_at_the_longest_silence(seconds: float) -> None:
+    samples = np.concatenate([silence(seconds), tone(1)])
+    for piece_s in (0.005, 0.3, 0.6):
+        np.testing.assert_array_equal(trimmed(samples, piece_s), trimmed(samples, 5.0))
