@@ -125,8 +125,7 @@ class Admission:
     async def acquire(self, is_file: bool = False, is_background: bool = False) -> Slot:
         """Raise Overloaded where the line is full or its deadline passes, Draining after `drain`."""
         line = self._background if is_background else self._files if is_file else self._played
-        if self.is_draining:
-            raise self._draining(line)
+        self.refuse_if_draining()
         if not line.waiters and self._has_slot(line):
             line.num_running += 1
             self._idle.clear()
@@ -154,6 +153,11 @@ class Admission:
             if waiter in line.waiters:
                 line.waiters.remove(waiter)
         return Slot(self, line)
+
+    def refuse_if_draining(self) -> None:
+        """Raise Draining after `drain`."""
+        if self.is_draining:
+            raise self._draining(self._played)
 
     def resize(self, max_streams: int) -> None:
         """Let so many streams run at once; those that run go on."""

@@ -190,6 +190,8 @@ class SpeechStream:
         if parts.phrases is not None:
             key, phrase = await parts.phrases.find(request, self.reading, parts.speakers, parts.text.version)
         if phrase is not None:
+            if parts.admission is not None:
+                parts.admission.refuse_if_draining()
             return partial(self._replay, phrase)
         began_s = events.clock()
         note_miss = partial(setattr, self.stats.first, "is_speaker_ready", False)

@@ -9,6 +9,7 @@ from firstword.app.audio.dsp import Samples
 from firstword.app.clients import Client
 from firstword.app.core.interface import Audio, SynthesisRequest
 from firstword.app.core.phrase_cache import Phrase, PhraseCache
+from firstword.app.errors import Draining
 from firstword.app.text.marks import Reading
 from tests.support.toy_engine import ToyEngine, asked, asked_in_pieces
 
@@ -36,6 +37,14 @@ async def test_equal_request_is_answered_without_the_networks() -> None:
         assert len(toy.generator.started) == num_started
         np.testing.assert_array_equal(again[0], first[0])
         assert again[1] == first[1] == TEXT
+
+
+async def test_draining_refuses_what_is_kept_too() -> None:
+    async with ToyEngine(phrase_cache_bytes=1 << 20) as toy:
+        await heard(toy, asked(TEXT, seed=1))
+        await toy.engine.drain(0)
+        with pytest.raises(Draining):
+            await heard(toy, asked(TEXT, seed=1))
 
 
 async def test_what_the_text_is_warned_of_is_said_again() -> None:
