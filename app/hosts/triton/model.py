@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -156,11 +156,14 @@ class Responder:
         sent: Future[None] = Future()
 
         def job() -> None:
+            if not sent.set_running_or_notify_cancel():
+                return
             try:
                 sender.send(response)
-                sent.set_result(None)
             except BaseException as error:
                 sent.set_exception(error)
+            else:
+                sent.set_result(None)
 
         self._jobs.put(job)
         await asyncio.wrap_future(sent)
@@ -201,5 +204,6 @@ class Responder:
             if self._open and time.monotonic() >= look_s:
                 for sender, task in self._open.items():
                     if sender.is_cancelled():
-                        self._loop.call_soon_threadsafe(task.cancel)
+                        with suppress(RuntimeError):  # the loop has ended, and the task with it
+                            self._loop.call_soon_threadsafe(task.cancel)
                 look_s = time.monotonic() + CANCEL_LOOK_S
