@@ -199,10 +199,14 @@ def _issued(common_name: str, authority: tuple[bytes, bytes] | None) -> tuple[by
 
 
 def _algorithm_of(key: bytes) -> bytes:
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-    loaded = serialization.load_pem_private_key(key, None)
+    try:
+        loaded = serialization.load_pem_private_key(key, None)
+    except UnsupportedAlgorithm as error:
+        raise ValueError(f"the key is of a kind that is not known: {error}") from None
     by_curve: dict[str, bytes] = {"secp256r1": b"es256", "secp384r1": b"es384", "secp521r1": b"es512"}
     if isinstance(loaded, ec.EllipticCurvePrivateKey) and loaded.curve.name in by_curve:
         return by_curve[loaded.curve.name]

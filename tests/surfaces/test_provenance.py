@@ -32,6 +32,13 @@ from tests.support.toy_engine import SpeechlikeToken2Wav, ToyEngine, asked
 pytestmark = pytest.mark.anyio
 NAMES = ("audio/watermark", "audio/watermark_detector", "provenance", "content_credentials")
 MODULES = tuple(f"app/{name}.py" for name in NAMES)
+UNKNOWN_CURVE = b"""\
+-----BEGIN PRIVATE KEY-----
+MIGIAgEAMBQGByqGSM49AgEGCSskAwMCCAEBCARtMGsCAQEEIEoKQIBsKPwcHYct
+aXI1nQhdUcTYMPCRK9QML8MkmjZOoUQDQgAET/41nJhlKJt+n8n3HpNRhmdyhDcV
+8ktNKhtmvBkqd5YPVl5ANC+j7+Bfy7m0YaCZPpBXdcHwPFPDF0glQHkmGQ==
+-----END PRIVATE KEY-----
+"""  # brainpoolP256t1
 MARKED = ProvenanceOptions("watermark", provenance_payload=77, provenance_manifest=True)
 
 
@@ -286,3 +293,17 @@ def test_nothing_is_written_where_marks_are_off(tmp_path: Path) -> None:
 def test_options_that_cannot_be_end_the_start(options: dict[str, object], said: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidOptions, match=said):
         open_provenance(ProvenanceOptions("watermark", **options), tmp_path)  # type: ignore[arg-type]
+
+
+def test_a_key_on_a_curve_that_is_not_known_ends_the_start(tmp_path: Path) -> None:
+    certificate, path = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    certificate.write_bytes(b"")
+    path.write_bytes(UNKNOWN_CURVE)
+    options = ProvenanceOptions(
+        "metadata",
+        provenance_manifest=True,
+        provenance_certificate=certificate,
+        provenance_certificate_key=path,
+    )
+    with pytest.raises(InvalidOptions, match="cannot be signed with this certificate and key"):
+        open_provenance(options, tmp_path)
