@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -16,6 +17,7 @@ from firstword.app.audio.encode import encode_whole
 from firstword.app.audio.watermark import Watermark
 from firstword.app.errors import Overloaded
 from firstword.app.provenance import Provenance
+from firstword.app.telemetry.metrics import Metrics
 from tests.support.browser import Watch, open_console, until, until_says
 from tests.support.fake_engine import INFO, FakeEngine
 from tests.support.fake_speakers import FakeSpeakers
@@ -106,6 +108,31 @@ async def test_the_server_page_shows_what_was_before_it(page: "Page") -> None:
         await open_console(page, url, "server")
         await until_says(page, "#server-ttfb-hint", "1 stream since the server was started")
         await until_says(page, "#server-rtf-hint", "1 stream since the server was started")
+
+
+async def test_the_server_page_counts_anew_behind_a_restart(page: "Page") -> None:
+    before, after = (metrics_of(num_streams) for num_streams in (3, 1))
+    after.max_streams.set(4)
+    began = re.compile(r"(?m)^process_start_time_seconds .*$")
+    shown = began.sub("process_start_time_seconds 1", before.exposition()[0].decode())
+
+    async def answer(route: "Route") -> None:
+        await route.fulfill(body=shown, content_type="text/plain")
+
+    async with serving(make_services()) as url:
+        await page.route("**/metrics", answer)
+        await open_console(page, url, "server")
+        await until_says(page, "#server-rtf-hint", "3 streams since the server was started")
+        shown = began.sub("process_start_time_seconds 2", after.exposition()[0].decode())
+        await until_says(page, "#server-tiles", "/ 4")
+        assert "1 stream since the server was started" in await page.inner_text("#server-rtf-hint")
+
+
+def metrics_of(num_streams: int) -> Metrics:
+    metrics = Metrics()
+    for _ in range(num_streams):
+        metrics.real_time_factor.observe(0.3)
+    return metrics
 
 
 async def test_the_console_is_light_and_soon_there(page: "Page") -> None:

@@ -68,6 +68,7 @@ async function read() {
     const ready = await fetch("/readyz", { cache: "no-store" }).then((response) => response.json());
     if (hasMetrics) {
       const families = parse(await (await call("/metrics")).text());
+      if (readings.length && startOf(families) !== startOf(readings.at(-1).families)) readings = []; // all began anew
       readings.push({ at: Date.now(), families });
       readings = readings.filter(({ at }) => at >= Date.now() - KEPT_MS);
     }
@@ -84,6 +85,8 @@ async function read() {
     }
   }
 }
+
+const startOf = (families) => valueOf(families, "process_start_time_seconds");
 
 function render(ready) {
   const latest = readings.at(-1)?.families ?? new Map();
