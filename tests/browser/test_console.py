@@ -111,8 +111,11 @@ async def test_the_server_page_shows_what_was_before_it(page: "Page") -> None:
 
 
 async def test_the_server_page_counts_anew_behind_a_restart(page: "Page") -> None:
+    """And what waits, as files do, is not what runs."""
     before, after = (metrics_of(num_streams) for num_streams in (3, 1))
+    after.requests_in_flight.inc(3)
     after.max_streams.set(4)
+    after.file_queue_depth.set(2)
     began = re.compile(r"(?m)^process_start_time_seconds .*$")
     shown = began.sub("process_start_time_seconds 1", before.exposition()[0].decode())
 
@@ -126,6 +129,7 @@ async def test_the_server_page_counts_anew_behind_a_restart(page: "Page") -> Non
         shown = began.sub("process_start_time_seconds 2", after.exposition()[0].decode())
         await until_says(page, "#server-tiles", "/ 4")
         assert "1 stream since the server was started" in await page.inner_text("#server-rtf-hint")
+        assert "1 / 4" in await page.inner_text("#server-tiles")
 
 
 def metrics_of(num_streams: int) -> Metrics:

@@ -94,7 +94,7 @@ function render(ready) {
   const value = (name, labels) => valueOf(latest, name, labels);
   const [hits, misses] = [value("tts_speaker_cache_hits_total") ?? 0, value("tts_speaker_cache_misses_total") ?? 0];
   const memory = value("process_resident_memory_bytes");
-  const running = value("tts_requests_in_flight") - value("tts_queue_depth");
+  const running = value("tts_requests_in_flight") - value("tts_queue_depth") - value("tts_file_queue_depth");
   tiles([
     [ready.ready ? "Ready" : "Not ready", ready.ready ? "warm and admitting" : ready.reason, ready.ready ? "good" : "bad"],
     [`${running || 0} / ${value("tts_max_streams") ?? "–"}`, `streams now / at once${ready.max_streams_from ? `, by ${ready.max_streams_from}` : ""}`],
