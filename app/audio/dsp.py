@@ -191,7 +191,7 @@ class Tempo:
         frames = graph.add("asetnsamples", f"nb_out_samples={round(_FRAME_S * sample_rate_hz)}:pad=0")
         is_single = _FILTER_MIN <= speed <= _FILTER_MAX
         speeds = [speed] if is_single else [sqrt(speed)] * 2
-        filters = [graph.add("atempo", repr(filter_speed)) for filter_speed in speeds]
+        filters = [graph.add("atempo", repr(float(filter_speed))) for filter_speed in speeds]
         graph.link_nodes(source, frames, *filters, graph.add("abuffersink")).configure()
         self._graph = graph
         self._num_fed_samples = 0

@@ -70,6 +70,13 @@ def test_the_end_of_the_sound_is_not_lost(speed: float) -> None:
     assert np.sqrt(np.mean(tail**2)) > 0.5 * 0.4 / np.sqrt(2)
 
 
+def test_a_speed_of_numpy_is_one() -> None:
+    speed = np.linspace(0.5, 1.5, 3)[2]
+    np.testing.assert_array_equal(
+        changed(chirp(0.1, 24_000), speed, 24_000), changed(chirp(0.1, 24_000), 1.5, 24_000)
+    )
+
+
 @pytest.mark.parametrize("speed", [0.24, 4.1, 0.0, -1.0, float("nan")])
 def test_a_speed_out_of_range_is_refused(speed: float) -> None:
     with pytest.raises(ValueError, match=f"speed {speed} is out of range; choose one from 0.25 to 4.0"):
