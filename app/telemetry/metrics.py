@@ -160,7 +160,9 @@ class Metrics:
             "batch_size", "Streams that went through a stage at once", ["stage"], buckets=BATCH_BUCKETS
         )
         self.chunk_interval_seconds = histogram(
-            "chunk_interval_seconds", "Time between two audio payloads of a stream", buckets=GAP_BUCKETS
+            "chunk_interval_seconds",
+            "Time between two audio payloads of a stream, of all but whole files",
+            buckets=GAP_BUCKETS,
         )
         self.underrun_seconds = histogram(
             "underrun_seconds",

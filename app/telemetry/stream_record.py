@@ -76,7 +76,7 @@ class StreamRecord:
             if self._first_text_s is not None:
                 self._metrics.first_text_to_first_byte_seconds.observe(now_s - self._first_text_s)
         assert sample_rate_hz == self._playback.sample_rate_hz, sample_rate_hz
-        if self._last_audio_s is not None:
+        if self._last_audio_s is not None and self._is_played:
             self._metrics.chunk_interval_seconds.observe(now_s - self._last_audio_s)
         self._last_audio_s = now_s
         self._playback.received(num_samples, now_s)

@@ -88,6 +88,20 @@ def test_underrun_counts_against_the_thresholds_it_passes(
     assert value(metrics, "tts_continuity_ok_total", threshold_ms="100") == is_ok_at_100
 
 
+def test_what_nobody_plays_while_it_comes_says_nothing_of_waits(metrics: Metrics, clock: Clock) -> None:
+    """As an item of a batch, which pauses while others take every slot."""
+    record = StreamRecord(metrics, StreamEvents(clock, metrics.on_event), "batch", is_played=False)
+    speak(record, clock, [0.3, 60.0])
+    record.end("ok", stats=STATS)
+    assert counted(metrics) == {
+        "tts_requests_total",
+        "tts_audio_seconds_total",
+        "tts_real_time_factor_count",
+        "tts_input_characters_total",
+        "tts_speech_tokens_total",
+    }
+
+
 def test_second_end_does_nothing(
     metrics: Metrics, clock: Clock, record: StreamRecord, caplog: pytest.LogCaptureFixture
 ) -> None:
