@@ -20,7 +20,7 @@ from firstword.app.provenance import Provenance
 from firstword.app.telemetry.metrics import Metrics
 from tests.support.browser import Watch, open_console, until, until_says
 from tests.support.fake_engine import INFO, FakeEngine
-from tests.support.fake_speakers import FakeSpeakers
+from tests.support.fake_speakers import ANNA, HUM, FakeSpeakers
 from tests.support.serving import PATIENCE_S, make_services, make_surfaces, serving
 from tests.support.sounds import tone
 
@@ -338,7 +338,7 @@ async def test_a_server_with_its_metrics_elsewhere_shows_the_rest(page: "Page") 
 
 
 async def test_a_speaker_is_changed_renamed_moved_and_deleted(page: "Page", tmp_path: Path) -> None:
-    speakers = FakeSpeakers()
+    speakers = FakeSpeakers({"hum": HUM, "anna": replace(ANNA, access="private")})
     async with serving(make_services(speakers=speakers)) as url:
         watch = await open_console(page, url, "speakers")
         await page.click("[data-name=anna] >> text=Transcript")
@@ -354,6 +354,7 @@ async def test_a_speaker_is_changed_renamed_moved_and_deleted(page: "Page", tmp_
         await page.click("#ask-ok")
         await page.wait_for_selector("[data-name=anna2]")
         assert set(speakers.speakers) == {"hum", "anna2"}
+        assert speakers.speakers["anna2"].access == "private"
         await page.set_input_files("#speakers-import", tmp_path / "anna.safetensors")
         await page.wait_for_selector("[data-name=anna]")
         await page.click("[data-name=anna2] >> text=Delete")

@@ -102,7 +102,7 @@ function itemOf(speaker, isDefault) {
       "div",
       { className: "row-actions" },
       isOwn && !damaged ? button("Transcript", () => trying(() => correct(speaker)), `Correct the transcript of ${name}`) : null,
-      isOwn && !damaged ? button("Rename", () => trying(() => rename(name))) : null,
+      isOwn && !damaged ? button("Rename", () => trying(() => rename(speaker))) : null,
       isOwn && !damaged ? button("Export", () => trying(() => exportSpeaker(name))) : null,
       isOwn ? button("Delete", () => trying(() => remove(name))) : null,
     ),
@@ -122,11 +122,11 @@ async function correct({ name, transcript }) {
 }
 
 /** The server has no other name for one: it is exported, imported under the new name, and only then deleted. */
-async function rename(name) {
+async function rename({ name, access }) {
   const given = await ask({ title: `Rename ${name}`, text: "Letters, digits, _ and -.", label: "New name", initial: name, ok: "Rename" });
   if (given === null || given.trim() === name) return;
   const bundle = await (await call(path(name, "export"))).blob();
-  await importBundle(bundle, given.trim());
+  await importBundle(bundle, { name: given.trim(), access });
   await call(path(name), { method: "DELETE" });
   await reload();
   $("speakers-status").textContent = `${name} is called ${given.trim()} now.`;
@@ -155,10 +155,10 @@ function importFile(input) {
   });
 }
 
-async function importBundle(bundle, name) {
+async function importBundle(bundle, fields = {}) {
   const form = new FormData();
   form.append("bundle", bundle, "bundle.safetensors");
-  if (name) form.append("name", name);
+  for (const [field, value] of Object.entries(fields)) if (value) form.append(field, value);
   return getJson("/speakers/import", { method: "POST", body: form });
 }
 
