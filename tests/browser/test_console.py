@@ -328,6 +328,22 @@ async def test_a_key_is_asked_for_and_kept_in_the_tab(page: "Page") -> None:
     assert len(engine.streams) == 2
 
 
+async def test_the_server_page_asks_once_while_it_waits_for_a_key(page: "Page") -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    async with serving(make_services(keys=[f"anna:{KEY}"])) as url:
+        await page.clock.install()
+        async with page.expect_request("**/metrics"):
+            await page.goto(f"{url}/#server")
+        await page.wait_for_selector("#key-dialog[open]")
+        for _ in range(4):
+            await page.clock.run_for(2000)
+        await page.fill("#key-input", KEY)
+        assert asked.count(f"{url}/metrics") == 1
+        await page.keyboard.press("Enter")
+        await until_says(page, "#server-tiles", "Ready")
+
+
 async def test_a_server_with_its_metrics_elsewhere_shows_the_rest(page: "Page") -> None:
     async with serving(make_services(), surfaces=make_surfaces(metrics_port=1)) as url:
         await open_console(page, url, "server")

@@ -19,6 +19,7 @@ const STAGES = {
 
 let readings = []; // {at, families}, oldest first
 let timer = 0;
+let isReading = false; // also while a key is asked for
 let hasMetrics = true;
 let isSinceStart = true; // what is shown; else the minutes since the page was opened
 
@@ -64,6 +65,8 @@ function facts(list, given) {
 
 async function read() {
   timer = setTimeout(read, EVERY_MS);
+  if (isReading) return;
+  isReading = true;
   try {
     const ready = await fetch("/readyz", { cache: "no-store" }).then((response) => response.json());
     if (hasMetrics) {
@@ -83,6 +86,8 @@ async function read() {
       hide();
       showTrouble(error);
     }
+  } finally {
+    isReading = false;
   }
 }
 
