@@ -237,7 +237,10 @@ class Metrics:
 
         accept: of the request; OpenMetrics, the one format with exemplars, is given where it is asked for.
         """
-        encode, content_type = choose_encoder(accept)
+        try:
+            encode, content_type = choose_encoder(accept)
+        except TypeError:  # a version that is no number
+            encode, content_type = choose_encoder("")
         return encode(cast(CollectorRegistry, WithoutCreationTimes(self.registry))), content_type
 
     def show_families_of(self, prefix: str) -> None:

@@ -136,6 +136,11 @@ def test_exposition_has_the_process_and_the_platform_and_the_text_formats_type()
     assert {"process_cpu_seconds", "process_resident_memory_bytes", "python_info"} <= set(families(metrics))
 
 
+@pytest.mark.parametrize("accept", ["application/openmetrics-text;version=x", "text/plain;version=1.a"])
+def test_a_version_that_is_none_gets_the_text_format(accept: str) -> None:
+    assert Metrics().exposition(accept)[1] == Metrics().exposition()[1]
+
+
 def test_sixteen_threads_lose_no_count_while_scraped() -> None:
     metrics = Metrics()
 
