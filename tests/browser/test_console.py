@@ -303,6 +303,22 @@ async def test_what_was_spoken_is_listed_and_can_be_used_again(page: "Page") -> 
     watch.assert_quiet()
 
 
+async def test_a_text_that_another_broke_off_is_listed_as_itself(page: "Page") -> None:
+    engine = FakeEngine(pause=asyncio.Event(), pauses_after_chunks=3)
+    async with serving(make_services(engine)) as url:
+        await open_console(page, url)
+        await page.fill("#speak-text", "First of all.")
+        await page.click("#speak-go")
+        await until_says(page, "#speak-status", "Playing")
+        engine.pause = None
+        await page.fill("#speak-text", "Then another.")
+        await page.click("#speak-go")
+        await until_says(page, "#speak-status", "Spoken")
+        await until(page, "document.querySelectorAll('#speak-history li').length === 2")
+        texts = await page.locator("#speak-history .line").all_inner_texts()
+    assert texts == ["Then another.", "First of all."]
+
+
 async def test_a_key_is_asked_for_and_kept_in_the_tab(page: "Page") -> None:
     engine = FakeEngine()
     async with serving(make_services(engine, keys=[f"anna:{KEY}"])) as url:

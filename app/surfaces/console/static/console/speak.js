@@ -169,12 +169,13 @@ async function speak() {
   player?.close();
   const capabilities = getCapabilities();
   // A seed even where none is asked for: a file in another format then holds the same speech.
-  spoken = { ...bodyOf(), seed: bodyOf().seed ?? newSeed() };
+  const body = { ...bodyOf(), seed: bodyOf().seed ?? newSeed() };
+  spoken = body;
   const mine = new Player(capabilities?.default_sample_rate ?? 24000, () => changed(mine));
   player = mine;
   mine.open();
   view.show(mine);
-  timed = new TimedText($("speak-words"), spoken.text);
+  timed = new TimedText($("speak-words"), body.text);
   const controller = new AbortController();
   abort = controller;
   for (const id of ["ttfb", "sound", "length", "rtf"]) $(`speak-${id}`).textContent = "–";
@@ -182,12 +183,12 @@ async function speak() {
   $("speak-wav").disabled = $("speak-file").disabled = true;
   $("speak-status").textContent = "Waiting for the first sound …";
   const startedAt = performance.now();
-  const { text, ...options } = spoken;
+  const { text, ...options } = body;
   try {
     const { warnings, audio } = await withKey(() => client.stream(text, options, controller.signal));
     if (warnings) showTrouble(sentence(warnings), { isWarning: true });
     await receive(audio, mine, startedAt);
-    $("speak-status").textContent = `Spoken by ${spoken.speaker} with seed ${spoken.seed}.`;
+    $("speak-status").textContent = `Spoken by ${body.speaker} with seed ${body.seed}.`;
   } catch (error) {
     if (player !== mine) return; // another was begun
     if (error.name === "AbortError") $("speak-status").textContent = "Stopped.";
@@ -203,7 +204,7 @@ async function speak() {
   } finally {
     mine.complete();
     if (abort === controller) abort = null;
-    if (mine.numSamples) keep(spoken, mine);
+    if (mine.numSamples) keep(body, mine);
     if (player === mine) $("speak-wav").disabled = $("speak-file").disabled = !mine.numSamples;
     changed(mine);
   }
