@@ -96,11 +96,9 @@ class StreamSession:
 
     def cancel(self, reason: CancelReason) -> None:
         """Stop the stream at once, which ends its iteration, and record why."""
-        stats = None
         if self._stream is not None:
             self._stream.cancel(reason)
-            stats = self._stream.stats
-        self.record.end("cancelled", reason, stats)
+        self.record.end("cancelled", reason, self._stats)
 
     def record_failure(self, error: BaseException) -> None:
         """Record that `error` ended the stream, entered or not; the first cause counts."""

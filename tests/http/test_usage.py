@@ -1,13 +1,17 @@
 """`GET /v1/usage`: what a key has used."""
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from firstword.app.clients import STRANGER
+from firstword.app.core.request import SynthesisRequest
 from firstword.app.errors import Overloaded
 from firstword.app.http.keys import KeyRing
+from firstword.app.http.session import StreamSession
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.usage import Usage
 from tests.support.fake_engine import FakeEngine
@@ -64,6 +68,23 @@ async def test_each_protocol_is_counted_for_its_key_and_shown_to_it_alone(
     assert root["keys"] == [annas, bobs]
     assert anna["since"] == usage.began_at.replace("+00:00", "Z")
     assert counted(services, "tts_key_characters_total", key="anna") == 18
+
+
+async def test_a_speech_that_is_cancelled_while_it_waits_is_not_counted(usage: Usage) -> None:
+    class FullEngine(FakeEngine):
+        async def admit(self) -> None:
+            self.has_opened.set()
+            await asyncio.Event().wait()
+
+    services = make_services(engine := FullEngine(), usage=usage)
+    session = StreamSession(services, SynthesisRequest("waits", "http", text="Hello you.", client=STRANGER))
+    waiting = asyncio.create_task(session.__aenter__())
+    await engine.has_opened.wait()
+    session.cancel("client_cancel")
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    async with in_process(services) as client:
+        assert (await client.get("/v1/usage")).json()["keys"] == []
 
 
 async def test_refused_requests_are_not_counted(usage: Usage) -> None:
