@@ -128,11 +128,9 @@ def _elapsed(fields: Fields, text: str) -> str:
     hours, minutes, seconds = (fields[name] or "" for name in ("hours", "minutes", "seconds"))
     spoken = f"{counted(str(int(hours)))}小时" if hours.strip("0") else ""
     spoken += f"{cardinal(str(int(minutes)))}分" if minutes.strip("0") else ""
-    return (
-        f"{spoken}{_minutes(seconds) if spoken else cardinal(str(int(seconds)))}秒"
-        if seconds != "00"
-        else spoken
-    )
+    if not spoken:
+        return f"{cardinal(str(int(seconds)))}秒"
+    return spoken if seconds == "00" else f"{spoken}{_minutes(seconds)}秒"
 
 
 def _minutes(digits: str) -> str:

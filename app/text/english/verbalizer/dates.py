@@ -121,8 +121,8 @@ def _duration(fields: Fields, text: str) -> str:
 
 
 def _pace(fields: Fields, text: str) -> str:
-    per = fields["per"]
-    spoken = _duration(fields, text)
+    per, seconds = fields["per"], fields["seconds"]
+    spoken = _duration({**fields, "seconds": None if seconds == "00" else seconds}, text)
     return f"{spoken} per {units.UNITS[per][0] if per in units.UNITS else per}" if per else spoken
 
 
