@@ -15,7 +15,7 @@ def write_whole(path: Path, content: bytes) -> None:
     if path.exists() and not path.is_file():
         path.write_bytes(content)
         return
-    target = path.resolve()
+    target = Path(os.path.realpath(path))  # `resolve` raises no OSError where links go in a circle
     unfinished = target.with_name(f".{secrets.token_hex(8)}.part")
     mode = None
     try:

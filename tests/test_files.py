@@ -39,6 +39,13 @@ def test_a_link_stays_one(tmp_path: Path, is_there: bool) -> None:
     assert path.read_bytes() == b"new"
 
 
+def test_a_link_to_itself_is_replaced(tmp_path: Path) -> None:
+    link = tmp_path / "link.wav"
+    link.symlink_to(link.name)
+    write_whole(link, b"new")
+    assert link.read_bytes() == b"new"
+
+
 def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
