@@ -74,15 +74,19 @@ export class Socket {
       this.#opening = socket;
       socket.binaryType = "arraybuffer";
       let numSilentBeats = 0;
+      let numUnsent = 0; // bytes, at the last beat
       /** @type {ReturnType<typeof setInterval> | undefined} */
       let beating;
       const beat = () => {
-        if (![...this.#speeches.values()].some(({ speech }) => !speech.hasEnded)) numSilentBeats = 0;
+        const isAwaited = [...this.#speeches.values()].some(({ speech }) => !speech.hasEnded);
+        // No ping overtakes a recording that is still going out.
+        if (!isAwaited || socket.bufferedAmount < numUnsent) numSilentBeats = 0;
         else if (++numSilentBeats <= MAX_SILENT_BEATS) socket.send('{"type":"ping"}');
         else {
           end(`the server was silent for ${(MAX_SILENT_BEATS * BEAT_MS) / 1000} s`);
           socket.close();
         }
+        numUnsent = socket.bufferedAmount;
       };
       socket.onopen = () => {
         this.#opening = null;

@@ -30,6 +30,7 @@ function wired() {
   class Wire {
     OPEN = 1;
     readyState = 0;
+    bufferedAmount = 0;
     sent = [];
     constructor() {
       wires.push(this);
@@ -266,6 +267,23 @@ const STORIES = {
     await heard(next);
     mock.timers.tick(100_000);
     assert.deepEqual(typesOf(wires[1]), ["start", "text", "end"]); // a server may close what nobody uses
+  },
+
+  async "waits for a recording that goes out slowly"() {
+    mock.timers.enable({ apis: ["setInterval"] });
+    const { wires, wiredClient } = wired();
+    const speech = wiredClient.open();
+    await wires[0].accept();
+    wires[0].giveAudio();
+    wiredClient.open({ reference_audio: "AAAA" });
+    for (let left = 10; left > 0; left--) {
+      wires[0].bufferedAmount = left * 1e6;
+      mock.timers.tick(5000);
+    }
+    assert.equal(speech.hasEnded, false);
+    wires[0].close = () => {}; // nothing comes of it
+    mock.timers.tick(25_000); // in which the rest has not moved
+    await assert.rejects(within(1000, heard(speech)), /the server was silent for 20 s/);
   },
 
   async "loses a connection over http"() {
