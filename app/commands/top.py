@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 WINDOW_S: Final = 60.0
 STAGES: Final = ("normalize", "speaker", "llm_first_hop", "flow", "vocoder", "encode")
+_STARTED: Final = "process_start_time_seconds"
 BAR_WIDTH: Final = 18  # with the longest figures beside it a line has 80 columns
 
 Labels = frozenset[tuple[str, str]]
@@ -32,6 +33,13 @@ class Reading:
     is_ready: bool
     reason: str  # why it is not
 
+    def total(self, name: str, **labels: str) -> float:
+        """Return the sum of all series with these labels."""
+        wanted = set(labels.items())
+        return sum(
+            value for (series, given), value in self.samples.items() if series == name and wanted <= given
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Window:
@@ -44,13 +52,9 @@ class Window:
     def seconds(self) -> float | None:
         return None if self.first is None else self.last.at_s - self.first.at_s
 
-    def now(self, name: str, **labels: str) -> float:
-        """Return the sum of all series with these labels."""
-        return sum(self._matching(self.last, name, labels))
-
     def growth(self, name: str, **labels: str) -> float:
-        before = 0.0 if self.first is None else sum(self._matching(self.first, name, labels))
-        return self.now(name, **labels) - before
+        before = 0.0 if self.first is None else self.first.total(name, **labels)
+        return self.last.total(name, **labels) - before
 
     def quantile(self, name: str, share: float) -> float | None:
         """Return a quantile of a histogram, linear inside its bucket; None where nothing was counted."""
@@ -68,13 +72,6 @@ class Window:
                 )
             below, lower = up_to, bound
         return lower
-
-    @staticmethod
-    def _matching(reading: Reading, name: str, labels: Mapping[str, str]) -> Iterator[float]:
-        wanted = set(labels.items())
-        return (
-            value for (series, given), value in reading.samples.items() if series == name and wanted <= given
-        )
 
 
 def top(
@@ -104,9 +101,12 @@ def top(
             while not interruption.came:
                 time.sleep(every)
                 last = _read(client)
+                if last.total(_STARTED) != readings[-1].total(_STARTED):
+                    readings = []  # all counts began anew
                 recent = [reading for reading in readings if reading.at_s >= last.at_s - WINDOW_S]
                 readings = [*(recent or readings[-1:]), last]
-                live.update(_view(Window(readings[0], last), server, url))
+                first = readings[0] if len(readings) > 1 else None
+                live.update(_view(Window(first, last), server, url))
 
 
 @dataclass(slots=True)
@@ -173,13 +173,13 @@ def _view(window: Window, server: Mapping[str, Any], url: str) -> "RenderableTyp
     head = Text.assemble(
         ("firstword ", "bold"), f"{url}  {server['checkpoint']} on {server['backend']}  ", state, "\n"
     )
-    running, slots = window.now("tts_requests_in_flight"), window.now("tts_max_streams")
-    waiting = window.now("tts_queue_depth")
+    waiting = last.total("tts_queue_depth") + last.total("tts_file_queue_depth")
+    running, slots = last.total("tts_requests_in_flight") - waiting, last.total("tts_max_streams")
     table = Table.grid(padding=(0, 2))
     table.add_row(
         "streams",
-        _bar(running - waiting, slots),
-        f"{running - waiting:.0f} of {slots:.0f}, {waiting:.0f} waiting",
+        _bar(running, slots),
+        f"{running:.0f} of {slots:.0f}, {waiting:.0f} waiting",
     )
     hits, misses = (
         window.growth("tts_speaker_cache_hits_total"),
@@ -203,8 +203,8 @@ def _view(window: Window, server: Mapping[str, Any], url: str) -> "RenderableTyp
     for stage, seconds in spent.items():
         table.add_row(stage, _bar(seconds, sum(spent.values())), _percent(seconds, sum(spent.values())))
     table.add_row()
-    memory = window.now("process_resident_memory_bytes") / 2**20
-    table.add_row("memory", "", f"{memory:.0f} MiB, {window.now('tts_ws_connections'):.0f} WebSockets")
+    memory = last.total("process_resident_memory_bytes") / 2**20
+    table.add_row("memory", "", f"{memory:.0f} MiB, {last.total('tts_ws_connections'):.0f} WebSockets")
     return Group(head, table)
 
 

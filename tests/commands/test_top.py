@@ -6,7 +6,7 @@ import io
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import httpx
@@ -24,6 +24,7 @@ from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.anyio
 NAME = "tts_time_to_first_byte_seconds"
+OK = "tts_requests_total"
 
 
 @pytest.fixture
@@ -44,6 +45,7 @@ async def test_one_view_of_a_server(services: Service, url: str) -> None:
     metrics.max_streams.set(4)
     metrics.requests_in_flight.set(3)
     metrics.queue_depth.set(1)
+    metrics.file_queue_depth.set(1)
     metrics.requests.labels("http", "ok").inc(4)
     metrics.stage_seconds.labels("flow").observe(3.0)
     metrics.stage_seconds.labels("vocoder").observe(1.0)
@@ -51,7 +53,7 @@ async def test_one_view_of_a_server(services: Service, url: str) -> None:
     assert result.exit_code == 0, result.output
     lines = {line.split("  ")[0].strip(): line for line in result.stdout.splitlines()}
     assert "fake-voice on fake  ready" in result.stdout
-    assert "2 of 4, 1 waiting" in lines["streams"]
+    assert "1 of 4, 2 waiting" in lines["streams"]
     assert "4 ok, 0 rejected, 0 failed, 0 cancelled" in lines["requests"]
     assert "median 117 ms, 95 % 380 ms" in lines["first byte"]
     assert "nothing yet" in lines["real-time factor"]
@@ -101,6 +103,39 @@ async def test_on_a_terminal_it_goes_on_until_it_is_ended(services: Service, url
         assert await asyncio.to_thread(terminal.process.wait, 20) == 0
 
 
+def watch(
+    monkeypatch: pytest.MonkeyPatch, read: Callable[[httpx.Client], Reading], screen: io.StringIO
+) -> None:
+    """Watch a server until `read` interrupts."""
+    monkeypatch.setattr(top, "_read", read)
+    monkeypatch.setattr(top, "to_stdout", lambda: Console(file=screen, force_terminal=True))
+    monkeypatch.setattr(client, "ask", lambda *_: None)
+    monkeypatch.setattr(client, "json_of", lambda _: {"checkpoint": "a voice", "backend": "torch"})
+    top.top(every=0)
+
+
+def test_counts_begin_anew_behind_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process of before had counted five, that of now two, and then three."""
+    counts = iter([(1, 5), (2, 2), (2, 3)])  # of a process by when it was started
+    shown: list[tuple[bool, float]] = []
+
+    def read(_: httpx.Client) -> Reading:
+        if (count := next(counts, None)) is None:
+            raise KeyboardInterrupt
+        samples = dict(
+            zip([("process_start_time_seconds", frozenset()), (OK, frozenset())], count, strict=True)
+        )
+        return Reading(0, samples, True, "")
+
+    def view(window: Window, *_: object) -> str:
+        shown.append((window.seconds is None, window.growth(OK)))
+        return ""
+
+    monkeypatch.setattr(top, "_view", view)
+    watch(monkeypatch, read, io.StringIO())
+    assert shown == [(True, 5), (True, 2), (False, 1)]
+
+
 @pytest.mark.timeout(20)
 def test_an_interrupt_whose_exception_is_lost_ends_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     readings = 0
@@ -115,11 +150,7 @@ def test_an_interrupt_whose_exception_is_lost_ends_it_too(monkeypatch: pytest.Mo
         return reading(0, 0, 0, 0)
 
     screen = io.StringIO()
-    monkeypatch.setattr(top, "_read", read)
-    monkeypatch.setattr(top, "to_stdout", lambda: Console(file=screen, force_terminal=True))
-    monkeypatch.setattr(client, "ask", lambda *_: None)
-    monkeypatch.setattr(client, "json_of", lambda _: {"checkpoint": "a voice", "backend": "torch"})
-    top.top(every=0.2)
+    watch(monkeypatch, read, screen)
     assert readings == 2
     assert "a voice on torch" in screen.getvalue()
     assert signal.getsignal(signal.SIGINT) is handler
