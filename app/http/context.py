@@ -39,7 +39,7 @@ class Peer:
 
     client: Client
     wire: Wire
-    headers: Mapping[str, str] = field(default_factory=dict)  # of the upgrade
+    headers: Mapping[str, str] = field(default_factory=dict)  # of the upgrade, or the metadata of a call
     request_id: str | None = None
 
 

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -15,11 +16,13 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from firstword.app.events import StreamEvents
+from firstword.app.http.rpc.messages import message
 from firstword.app.http.service import Service
 from firstword.app.service import open_tracing
 from firstword.app.settings import InvalidSettings
 from firstword.app.telemetry.tracing import NO_TRACE, NO_TRACING, OpenTelemetryTracing
 from tests.support.fake_engine import FakeEngine
+from tests.support.grpc_serving import grpc_serving
 from tests.support.serving import in_process, make_services, serving
 from tests.support.toy_engine import ToyEngine, asked
 from tests.support.ws_client import connect_client
@@ -86,6 +89,44 @@ async def test_contexts_of_a_websocket_are_parts_of_its_upgrades_trace(
     roots = [span for span in exporter.get_finished_spans() if span.name == "speech"]
     assert [f"{root.context.trace_id:032x}" for root in roots] == [TRACE_ID] * 2
     assert {dict(root.attributes)["tts.protocol"] for root in roots} == {"websocket"}
+
+
+async def test_grpc_calls_are_parts_of_their_clients_trace(
+    services: Service, exporter: InMemorySpanExporter
+) -> None:
+    synthesize = message("firstword.v1.SynthesizeRequest")(text="Hi.")
+    turn = [
+        message("firstword.v1.ConverseRequest")(text="Hi."),
+        message("firstword.v1.ConverseRequest")(end={}),
+    ]
+    infer = message("inference.ModelInferRequest")(model_name="cosyvoice2")
+    infer.inputs.add(name="target_text", datatype="BYTES", shape=[1, 1]).contents.bytes_contents.append(
+        b"Hi."
+    )
+    async with grpc_serving(services) as rpc:
+        metadata = tuple(PARENT.items())
+        for call in (
+            rpc.speech("Synthesize")(synthesize, metadata=metadata),
+            rpc.speech("Converse")(iter(turn), metadata=metadata),
+            rpc.inference_method("ModelStreamInfer")(iter([infer]), metadata=metadata),
+        ):
+            assert [answer async for answer in call]
+        await rpc.inference_method("ModelInfer")(infer, metadata=metadata)
+    roots = [span for span in exporter.get_finished_spans() if span.name == "speech"]
+    assert [f"{root.context.trace_id:032x}" for root in roots] == [TRACE_ID] * 4
+
+
+async def test_a_stream_of_tensors_is_sent_once_piece_by_piece(
+    services: Service, exporter: InMemorySpanExporter
+) -> None:
+    async with in_process(services) as client:
+        path, body = "/v2/models/cosyvoice2/generate_stream", {"target_text": "Hi."}
+        (await client.post(path, json=body, headers=PARENT)).raise_for_status()
+    root, stages = root_and_stages(exporter)
+    assert f"{root.context.trace_id:032x}" == TRACE_ID
+    assert [stage.name for stage in stages] == ["encode", "send"] * len("Hi.")
+    for stage, following in pairwise(stages):
+        assert stage.end_time <= following.start_time
 
 
 async def test_the_engine_adds_its_stages(exporter: InMemorySpanExporter) -> None:

@@ -46,8 +46,9 @@ class Call:
     """What the handler of a method needs of its call."""
 
     def __init__(self, service: Service, context: Any) -> None:
-        metadata = {str(name).lower(): value for name, value in context.invocation_metadata() or ()}
-        self.request_id = request_id_of(str(metadata.get("x-request-id", "")))
+        metadata = {str(name).lower(): str(value) for name, value in context.invocation_metadata() or ()}
+        self.metadata = metadata
+        self.request_id = request_id_of(metadata.get("x-request-id", ""))
         self.received_s = service.clock()
         self.client = ANYBODY
         # Without the port: a client has several connections.
@@ -59,7 +60,7 @@ class Call:
         self.idle_timer: asyncio.Timeout | None = None  # while the next message of the call is awaited
         self._idle_timeout_s = service.limits.idle_timeout_s
         self._write_timeout_s = service.limits.slow_listener_timeout_s
-        self._shown = Credentials(str(metadata.get("authorization", "")), str(metadata.get("x-api-key", "")))
+        self._shown = Credentials(metadata.get("authorization", ""), metadata.get("x-api-key", ""))
         self._auth = service.auth
 
     async def authenticate(self, guard: Guard) -> None:

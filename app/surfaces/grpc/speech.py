@@ -57,7 +57,7 @@ class SpeechService:
         reference = await body.reference(service.limits.max_reference_bytes)
         delivery = body.delivery(context=body.context)
         synthesis = body.request(call.request_id, "grpc", call.client, reference, delivery)
-        session = StreamSession(service, synthesis, call.received_s)
+        session = StreamSession(service, synthesis, call.received_s, call.metadata)
         session.cancel_reason = "disconnect"
         call.session = session
         await call.send_id()
@@ -172,7 +172,7 @@ class Conversation:
     def _open(self, start: ws.Start, reference: SentRecording | None = None) -> Context:
         sender = EventSender(self._call)
         call = self._call
-        peer = Peer(call.client, "grpc", request_id=call.request_id)
+        peer = Peer(call.client, "grpc", call.metadata, call.request_id)
         context = Context(start, self._service, peer, sender, True, reference)
         context.task = self._speaking  # now: it may be cancelled before its first step
         self._context = context

@@ -154,7 +154,8 @@ def _whole_response(inference: Inference, asked: InferenceRequest, http: Request
 
 
 def _caller_of(http: Request) -> Caller:
-    return Caller(http.state.client, http.state.received_s, "" if http.client is None else http.client.host)
+    host = "" if http.client is None else http.client.host
+    return Caller(http.state.client, http.state.received_s, host, http.headers)
 
 
 def _event_response(inference: Inference, asked: InferenceRequest, http: Request) -> BodyResponse:

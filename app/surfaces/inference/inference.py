@@ -53,6 +53,7 @@ class Caller:
     client: Client
     received_s: float
     host: str = ""  # where it asks from; "" where nobody knows
+    headers: Mapping[str, str] = field(default_factory=dict)
     cancel_reason: CancelReason = "disconnect"
     session: StreamSession | None = None
     sessions: set[SessionKey] | None = None  # of token2wav, to be freed with a stream; None: they stay
@@ -187,7 +188,7 @@ class Inference:
             delivery=voice.delivery(),
             client=caller.client,
         )
-        session = StreamSession(service, synthesis, caller.received_s)
+        session = StreamSession(service, synthesis, caller.received_s, caller.headers)
         session.cancel_reason = caller.cancel_reason
         caller.session = session
         async with session:
@@ -197,6 +198,7 @@ class Inference:
             async for event in stream:
                 if isinstance(event, Audio) and event.samples.size:
                     has_audio = True
+                    session.record.encoded(0.0)  # the protocol takes samples as they are
                     yield event.samples
                     session.record.audio_went(event.samples.size, stream.sample_rate_hz)
             if not has_audio:

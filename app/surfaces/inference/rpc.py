@@ -87,7 +87,7 @@ class InferenceService:
         return filled("inference.RepositoryIndexResponse", index)
 
     async def _infer(self, request: Any, call: Call) -> Any:
-        caller = Caller(call.client, call.received_s, call.host)
+        caller = Caller(call.client, call.received_s, call.host, call.metadata)
         with rejections_counted(self._inference.service.metrics):
             asked = self._read(request)
         return _response(asked, await self._inference.whole(asked, caller))
@@ -158,7 +158,8 @@ class InferenceStream:
         wants_empty = _value(request.parameters[EMPTY_FINAL]) if EMPTY_FINAL in request.parameters else False
         call = self._call
         try:
-            caller = Caller(call.client, self._inference.service.clock(), call.host, sessions=self._sessions)
+            now_s = self._inference.service.clock()
+            caller = Caller(call.client, now_s, call.host, call.metadata, sessions=self._sessions)
             has_final = False
             try:
                 with rejections_counted(self._inference.service.metrics):

@@ -1,7 +1,8 @@
 """Requests that meet in one session or one call, where no client of NVIDIA's would send them."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,7 @@ async def test_a_request_that_waited_for_a_session_does_not_use_it_once_it_has_e
 
 class UnreadCall:
     client, host, cancel_reason = ANYBODY, "", "disconnect"
+    metadata: Mapping[str, str] = MappingProxyType({})
     num_writes = 0
 
     async def write(self, message: Any) -> None:
