@@ -25,7 +25,7 @@ from firstword.app.core.request import Delivery, EngineInfo, SynthesisRequest, V
 from firstword.app.core.stream import SpeechStream
 from firstword.app.engine.capacity import Capacity, LiveFactors, measured_capacity
 from firstword.app.engine.loudness import Loudness
-from firstword.app.engine.token_listing import list_tokens
+from firstword.app.engine.token_listing import Listing, list_tokens
 from firstword.app.engine.unloading import Unloading
 from firstword.app.engine.voice_parts import speak_for_nobody, warm_up
 from firstword.app.errors import Draining
@@ -61,6 +61,7 @@ class SpeechEngine:
         self._unloading = unloading
         self._metrics = metrics
         self._streams: set[SpeechStream] = set()  # from their admission until their clients have left them
+        self._listings: set[Listing] = set()
         self._is_warm = False
         self._workers = Supervisor(lambda name: metrics.worker_failures.labels(name).inc())
         metrics.ready.set_function(lambda: float(self._can_admit))
@@ -122,7 +123,9 @@ class SpeechEngine:
 
     def list_tokens(self, request: SynthesisRequest) -> AsyncGenerator[ListedTokens]:
         self.info.check(request)
-        return list_tokens(request, self._parts.resolved(request), self._parts, self._admission)
+        return list_tokens(
+            request, self._parts.resolved(request), self._parts, self._admission, self._listings
+        )
 
     async def wait_for_free_slot(self) -> None:
         await self._admission.wait_for_free_slot()
@@ -239,9 +242,11 @@ class SpeechEngine:
                 for stream in list(self._streams):
                     await stream.has_left.wait()
         except TimeoutError:
-            _log.warning("%d streams did not finish within %g s and are ended", len(self._streams), timeout_s)
-        for stream in list(self._streams):
-            stream.cancel(Draining("the server had to shut down before the speech was finished", 1))
+            num_running = len(self._streams) + len(self._listings)
+            _log.warning("%d streams did not finish within %g s and are ended", num_running, timeout_s)
+        running: list[SpeechStream | Listing] = [*self._streams, *self._listings]
+        for one in running:
+            one.cancel(Draining("the server had to shut down before the speech was finished", 1))
 
     async def aclose(self) -> None:
         await self.drain(0)

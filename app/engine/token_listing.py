@@ -2,8 +2,8 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, replace
 
 from firstword.app.core.admission import Admission
 from firstword.app.core.interface import ListedTokens
@@ -11,20 +11,45 @@ from firstword.app.core.other_languages import OtherLanguages
 from firstword.app.core.parts import StreamParts
 from firstword.app.core.request import ResolvedReading, SynthesisRequest
 from firstword.app.core.tokens import start, wait_for
-from firstword.app.errors import Restarting
+from firstword.app.errors import Restarting, TtsError
 from firstword.app.text.marks import Pause, Voice
-from firstword.app.text.segment import Segment
+from firstword.app.text.segment import Item, Segment
+from firstword.models.lm.tokens import TokenGenerator, TokenStream
+
+
+@dataclass(slots=True, eq=False)
+class Listing:
+    """A text whose tokens are listed, from its admission until its client has left it."""
+
+    generator: TokenGenerator
+    tokens: TokenStream | None = None  # those of the segment that is read
+    error: TtsError | None = None  # with which it ends
+
+    def cancel(self, error: TtsError) -> None:
+        """Draw no more tokens: who iterates gets the error instead."""
+        self.error = error
+        if self.tokens is not None:
+            self.generator.stop(self.tokens)
+
+    def check(self) -> None:
+        """Raise what it was cancelled with."""
+        if self.error is not None:
+            raise self.error
 
 
 async def list_tokens(
-    request: SynthesisRequest, resolved: ResolvedReading, parts: StreamParts, admission: Admission
+    request: SynthesisRequest,
+    resolved: ResolvedReading,
+    parts: StreamParts,
+    admission: Admission,
+    running: set[Listing],
 ) -> AsyncGenerator[ListedTokens]:
     """Yield tokens as they come, those that speaking the request would turn into sound; a whole text only.
 
-    resolved: how the text is read. Holds a slot while it runs. Raises what entering a stream and iterating
-    over it raise.
+    resolved: how the text is read. Holds a slot while it runs, in which it is one of `running`. Raises what
+    entering a stream and iterating over it raise.
     """
-    text, speakers, generator = parts.text, parts.speakers, parts.generator
+    speakers, generator = parts.speakers, parts.generator
     assert request.text is not None, "a whole text"
     if generator.unready_reason:
         raise Restarting(generator.unready_reason)
@@ -32,23 +57,15 @@ async def list_tokens(
     speaker = await parts.prepared(request, resolved.speaker)
     seed = secrets.randbits(31) if request.seed is None else request.seed
     slot = await admission.acquire()
+    listing = Listing(generator)
+    running.add(listing)
     try:
-        warnings: list[str] = []
-        feed = await asyncio.to_thread(
-            text.open, "whole", resolved.language, resolved.reading, warnings, resolved.work
-        )
-        items = await asyncio.to_thread(feed.read, request.text, True)
-        segments = [item for item in items if isinstance(item, Segment)]
+        items, warnings = await _read(request.text, resolved, parts)
         voices = [item.name for item in items if isinstance(item, Voice) and item.name is not None]
         names = {name: speakers.get(name, request.client, takes_alias=True).name for name in voices}
         if resolved.follows_text:
             speaker = await speakers.prepared(parts.speaker_of_text(resolved, items), request.client)
         named, number, num_seeds, num_tokens = speaker, -1, 0, 0
-        languages = OtherLanguages(parts.info, resolved.language)
-        for segment in segments:
-            unspoken = languages.read(segment.spoken, segment.language)
-            warnings += [warning for warning in unspoken if warning not in warnings]
-        languages.check()
         for item in items:
             if isinstance(item, Voice):
                 named = speaker
@@ -66,12 +83,15 @@ async def list_tokens(
                 voice.mode,
                 resolved.reading.accent,
             )
+            listing.check()
             tokens = start(generator, replace(utterance, sampling=request.sampling, wants_logprobs=True))
-            position = 0
+            listing.tokens = tokens
+            position, reason = 0, None
             try:
-                while not tokens.has_ended or position < len(tokens.ids):
+                while reason is None:
                     await wait_for(tokens, position + 1)
-                    end = len(tokens.ids)
+                    listing.check()
+                    end, reason = len(tokens.ids), tokens.reason
                     num_tokens += end - position
                     resolved.work.check_audio(num_tokens / parts.info.token_rate_hz)
                     yield ListedTokens(
@@ -79,11 +99,27 @@ async def list_tokens(
                         item.source,
                         tuple(tokens.ids[position:end]),
                         tuple(detail.logprob for detail in tokens.details[position:end]),
-                        tokens.reason if tokens.has_ended else None,
+                        reason,
                         tuple(warnings),
                     )
                     position = end
             finally:
                 generator.stop(tokens)
     finally:
+        running.discard(listing)
         slot.release()
+
+
+async def _read(text: str, resolved: ResolvedReading, parts: StreamParts) -> tuple[Sequence[Item], list[str]]:
+    """Return what a text becomes, and what it is warned of. Raises as speaking it would."""
+    warnings: list[str] = []
+    reading = resolved.language, resolved.reading, warnings, resolved.work
+    feed = await asyncio.to_thread(parts.text.open, "whole", *reading)
+    items = await asyncio.to_thread(feed.read, text, True)
+    languages = OtherLanguages(parts.info, resolved.language)
+    for item in items:
+        if isinstance(item, Segment):
+            unspoken = languages.read(item.spoken, item.language)
+            warnings += [warning for warning in unspoken if warning not in warnings]
+    languages.check()
+    return items, warnings

@@ -1,11 +1,14 @@
 """Speech tokens that are listed cost what they would as audio."""
 
+import asyncio
+
 import pytest
 
 from firstword.app.budget import WorkLimits
-from firstword.app.errors import InvalidRequest, SpeakerNotFound
+from firstword.app.errors import Draining, InvalidRequest, SpeakerNotFound, SynthesisFailed
 from firstword.app.text.marks import Voice
 from firstword.app.text.stream import Item
+from firstword.models.lm.tokens import GenerationFailed
 from tests.support.toy_engine import ToyEngine, ToyText, asked
 
 pytestmark = pytest.mark.anyio
@@ -36,3 +39,45 @@ async def test_a_voice_that_nobody_has_is_known_before_any_token() -> None:
         toy.speakers.names.add("nobody")
         listed = [tokens async for tokens in toy.engine.list_tokens(asked("First one. Second one."))]
     assert {tokens.segment for tokens in listed} == {0, 1}
+
+
+async def test_the_end_of_a_segment_is_told_that_comes_while_its_tokens_are_sent() -> None:
+    async with ToyEngine() as toy:
+        toy.generator.is_by_hand = True
+        listing = toy.engine.list_tokens(asked("Hi."))
+        first = asyncio.create_task(anext(listing))
+        tokens = await toy.generator.coming.get()
+        toy.generator.say(tokens, [72, 105, 46], ends=False)
+        assert (await first).ids == (72, 105, 46)
+        tokens.end("eos")
+        assert [(one.ids, one.reason) async for one in listing] == [((), "eos")]
+
+
+async def test_a_failure_is_told_that_comes_while_tokens_are_sent() -> None:
+    async with ToyEngine() as toy:
+        toy.generator.is_by_hand = True
+        listing = toy.engine.list_tokens(asked("First one. Second one."))
+        first = asyncio.create_task(anext(listing))
+        tokens = await toy.generator.coming.get()
+        toy.generator.say(tokens, [72], ends=False)
+        await first
+        tokens.fail(GenerationFailed("it is gone"))
+        with pytest.raises(SynthesisFailed, match="it is gone"):
+            await anext(listing)
+
+
+@pytest.mark.parametrize("is_sending", [True, False])
+async def test_a_listing_that_outlasts_the_drain_ends_with_an_error_it_can_see(is_sending: bool) -> None:
+    async with ToyEngine() as toy:
+        toy.generator.is_by_hand = True
+        listing = toy.engine.list_tokens(asked("First one. Second one."))
+        coming = asyncio.create_task(anext(listing))
+        tokens = await toy.generator.coming.get()
+        if is_sending:
+            toy.generator.say(tokens, [72], ends=False)
+            await coming
+        await toy.engine.drain(0)
+        with pytest.raises(Draining, match="shut down"):
+            await (anext(listing) if is_sending else coming)
+        assert toy.generator.stopped == [tokens, tokens]  # the second time by who listed them
+        assert toy.admission.num_running == 0
