@@ -84,9 +84,11 @@ class AsyncSynthesizer(AsyncVoice):
         text: AsyncText,
         *,
         wants_words: bool = False,
+        speed: float = 1.0,
         **voice: Unpack[VoiceOptions],
     ) -> AsyncIterator[SynthesisStream]:
-        async with self._slots, super().stream(text, wants_words=wants_words, **voice) as stream:
+        speaking = super().stream(text, wants_words=wants_words, speed=speed, **voice)
+        async with self._slots, speaking as stream:
             yield stream
 
     @asynccontextmanager

@@ -168,11 +168,16 @@ class AsyncVoice:
         text: AsyncText,
         *,
         wants_words: bool = False,
+        speed: float = 1.0,
         **voice: Unpack[VoiceOptions],
     ) -> AsyncIterator[SynthesisStream]:
-        """The stream of `speak`, which also tells what was spoken and what it cost."""
+        """The stream of `speak`, which also tells what was spoken and what it cost.
+
+        speed: at which its samples will be heard, so how urgent they are; they are not changed.
+        """
         check_text(text, takes_async=True)
-        async with self._opened.open(await self._request(text, wants_words, voice)) as stream:
+        check_speed(speed)
+        async with self._opened.open(await self._request(text, wants_words, speed, voice)) as stream:
             try:
                 if isinstance(text, str):
                     yield stream
@@ -304,7 +309,9 @@ class AsyncVoice:
         if isinstance(event, WentWrong):
             self._anomalies[event.kind] += 1
 
-    async def _request(self, text: AsyncText, wants_words: bool, voice: VoiceOptions) -> SynthesisRequest:
+    async def _request(
+        self, text: AsyncText, wants_words: bool, speed: float, voice: VoiceOptions
+    ) -> SynthesisRequest:
         speaker = voice.get("speaker")
         prepared = await self._prepared_reference(
             speaker, voice.get("reference"), voice.get("transcript", "")
@@ -323,7 +330,7 @@ class AsyncVoice:
             reading=replace(fields.reading, normalize=normalizes),
             sampling=fields.sampling,
             seed=voice.get("seed"),
-            delivery=Delivery(fields.volume, voice.get("context", "chunks"), wants_words),
+            delivery=Delivery(fields.volume, voice.get("context", "chunks"), wants_words, speed=speed),
             client=ANYBODY,
         )
 
@@ -352,10 +359,9 @@ class AsyncVoice:
     async def _audio(
         self, text: AsyncText, speed: float, wants_words: bool = False, **voice: Unpack[VoiceOptions]
     ) -> AsyncGenerator[Audio, None]:
-        check_speed(speed)
-        tempo = None if speed == 1 else TimedTempo(speed, self.sample_rate_hz)
         has_audio = False
-        async with self.stream(text, wants_words=wants_words, **voice) as stream:
+        async with self.stream(text, wants_words=wants_words, speed=speed, **voice) as stream:
+            tempo = None if speed == 1 else TimedTempo(speed, self.sample_rate_hz)
             async for event in stream:
                 if isinstance(event, Audio) and len(event.samples):
                     has_audio = True

@@ -20,8 +20,9 @@ from firstword import AsyncSynthesizer, AsyncVoice, Synthesizer, Voice
 from firstword.app.audio.dsp import Samples, to_pcm16
 from firstword.app.clients import ANYBODY
 from firstword.app.core.audio import faded
-from firstword.app.core.interface import Audio
-from firstword.app.engine.voice_parts import open_voice
+from firstword.app.core.interface import Audio, SynthesisRequest
+from firstword.app.core.stream import SpeechStream
+from firstword.app.engine.voice_parts import OpenVoice, open_voice
 from firstword.app.errors import AudioTooShort, BadAudio, InvalidRequest, SpeakerNotFound
 from firstword.app.options import BUILTIN_CHECKPOINT, EngineOptions, LMEngineOptions, NetworkOptions
 from firstword.app.voice import _in_order
@@ -74,6 +75,20 @@ def test_words_come_with_the_samples(synthesizer: Synthesizer) -> None:
     check_words(spoken)
     whole = synthesizer.speak(TEXT, seed=1, stream=False)
     np.testing.assert_array_equal(np.concatenate([audio.samples for audio in spoken]), whole)
+
+
+def test_faster_speech_is_more_urgent(synthesizer: Synthesizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    requests: list[SynthesisRequest] = []
+    opening = OpenVoice.open
+
+    def noted(voice: OpenVoice, request: SynthesisRequest) -> SpeechStream:
+        requests.append(request)
+        return opening(voice, request)
+
+    monkeypatch.setattr(OpenVoice, "open", noted)
+    list(synthesizer.speak("Quick.", seed=1, speed=2))
+    list(synthesizer.timed("Quick.", seed=1, speed=2))
+    assert [request.delivery.speed for request in requests] == [2, 2]
 
 
 def test_speakers_sound_different(synthesizer: Synthesizer) -> None:

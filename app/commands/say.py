@@ -163,7 +163,7 @@ async def _say(
     subtitles: Path | None,
     speed: float,
 ) -> Spoken:
-    """voice: as `AsyncSynthesizer.stream` takes it. subtitles: where to write the words, at `speed`.
+    """voice: as `AsyncSynthesizer.stream` takes it. subtitles: where to write the words, at `speed` as well.
 
     Raises TtsError; CommandFailed where an option or the text is at fault.
     """
@@ -189,7 +189,7 @@ async def _say(
         sample_rate_hz = synthesizer.sample_rate_hz
         began_s = time.perf_counter()
         try:
-            async with synthesizer.stream(text, **voice) as stream:
+            async with synthesizer.stream(text, speed=speed, **voice) as stream:
                 spoken = await _write(stream, began_s, len(text.strip()), output)
         except SpeakerNotFound:
             known = ", ".join(synthesizer.speakers)

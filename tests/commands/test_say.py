@@ -118,6 +118,7 @@ def test_say_writes_m4a_to_a_file_alone(engine: FakeEngine, tmp_path: Path) -> N
 def test_say_speaks_faster(engine: FakeEngine, tmp_path: Path) -> None:
     assert run("say", TEXT * 4, "-o", "slow.wav").exit_code == 0
     assert run("say", TEXT * 4, "-o", "fast.wav", "--speed", "2").exit_code == 0
+    assert engine.streams[-1].request.delivery.speed == 2
     slow_s, fast_s = (soundfile.info(tmp_path / name).duration for name in ("slow.wav", "fast.wav"))
     assert fast_s == pytest.approx(slow_s / 2, rel=0.1)
 
