@@ -399,6 +399,19 @@ async def test_a_speaker_is_changed_renamed_moved_and_deleted(page: "Page", tmp_
     watch.assert_quiet()
 
 
+async def test_a_list_that_is_drawn_anew_takes_no_trouble_with_it(page: "Page") -> None:
+    speakers = FakeSpeakers({"hum": HUM, "anna": ANNA, "ida": replace(ANNA, name="ida")})
+    async with serving(make_services(speakers=speakers)) as url:
+        await open_console(page, url, "speakers")
+        for taken in ("ida", "hum"):
+            await page.click("[data-name=anna] >> text=Rename")
+            await page.fill("#ask-input", taken)
+            await page.click("#ask-ok")
+            await page.wait_for_selector("[data-name=anna] + #trouble:not([hidden])")
+            await page.click("#speakers-reload")
+            await page.wait_for_selector("#trouble", state="detached")
+
+
 HEARD = ("a", "b", "x")
 
 

@@ -21,6 +21,7 @@ export function svg(tag, attributes = {}, ...children) {
   return element;
 }
 
+const trouble = $("trouble"); // held, as a list that is drawn anew drops what stands between its rows
 const LONG_MESSAGE = 160; // characters; what is behind its first clause is shown smaller
 
 const PATHS = {
@@ -61,25 +62,24 @@ export function save(blob, name) {
  * at: the field at fault, which it then stands behind; left out: above the page. hint: what may help.
  */
 export function showTrouble(error, { at = null, isWarning = false, hint = "" } = {}) {
-  const box = $("trouble");
   for (const field of document.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid");
-  box.hidden = error === null;
-  box.classList.toggle("warning", isWarning);
-  if (error === null) return box.replaceChildren();
+  trouble.hidden = error === null;
+  trouble.classList.toggle("warning", isWarning);
+  if (error === null) return trouble.replaceChildren();
   if (at) {
-    (at.closest(".field") ?? at).after(box);
+    (at.closest(".field") ?? at).after(trouble);
     if (at.matches("input, textarea, select")) {
       at.setAttribute("aria-invalid", "true");
       at.focus({ preventScroll: true });
     }
-  } else $("main").prepend(box);
+  } else $("main").prepend(trouble);
   const message = typeof error === "string" ? error : error.message;
   const cut = message.length > LONG_MESSAGE ? message.indexOf("; ") : -1;
   const [said, rest] = cut < 0 ? [message, ""] : [`${message.slice(0, cut)}.`, message.charAt(cut + 2).toUpperCase() + message.slice(cut + 3)];
   const text = h("span", {}, said);
   const close = h("button", { type: "button", className: "link", onclick: () => showTrouble(null) }, "Dismiss");
-  box.replaceChildren(h("div", {}, text, ...[rest, hint].filter(Boolean).map((more) => h("small", {}, more))), close);
-  box.scrollIntoView({ block: "nearest" });
+  trouble.replaceChildren(h("div", {}, text, ...[rest, hint].filter(Boolean).map((more) => h("small", {}, more))), close);
+  trouble.scrollIntoView({ block: "nearest" });
 }
 
 /** Ask in a dialog; the answer, or null where it was cancelled. initial null: only a question, no text. */
