@@ -135,13 +135,12 @@ async def enrol(
 @router.post("/import", status_code=201)
 @Guard("enrol", body=upload_body(lambda limits: max_bundle_bytes(limits.max_upload_bytes)))
 async def import_speaker(
-    form: Annotated[Import, MULTIPART], request: Request, service: ServiceHere
+    form: Annotated[Import, MULTIPART], request: Request, client: ClientOrOwner, service: ServiceHere
 ) -> SpeakerInfo:
     """Add a speaker that another server exported."""
     with rejections_counted(service.metrics):
         max_bytes = max_bundle_bytes(service.limits.max_upload_bytes)
         bundle = await read_upload(form.bundle, max_bytes, request, service)
-        client: Client = request.state.client
         enrol = partial(service.speakers.import_bundle, bundle, form.name, client=client, access=form.access)
         said = form.model_dump_json(exclude={"bundle"}).encode()
         return await _once(request_key(request, bundle, said), service, client, enrol)

@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,9 +16,12 @@ import pytest
 
 from firstword.app.audio.encode import encode_whole
 from firstword.app.audio.watermark import Watermark
+from firstword.app.clients import ANYBODY, Client
 from firstword.app.errors import Overloaded
 from firstword.app.provenance import Provenance
 from firstword.app.telemetry.metrics import Metrics
+from tests.speakers.recordings import recording
+from tests.speakers.servers import Servers
 from tests.support.browser import Watch, open_console, until, until_says
 from tests.support.fake_engine import INFO, FakeEngine
 from tests.support.fake_speakers import ANNA, HUM, FakeSpeakers
@@ -410,6 +414,31 @@ async def test_a_list_that_is_drawn_anew_takes_no_trouble_with_it(page: "Page") 
             await page.wait_for_selector("[data-name=anna] + #trouble:not([hidden])")
             await page.click("#speakers-reload")
             await page.wait_for_selector("#trouble", state="detached")
+
+
+async def test_speakers_of_others_stay_theirs_and_keep_their_names(page: "Page", tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        registry = await Servers(tmp_path / "speakers.sqlite", stack).open()
+        anna = Client("anna", frozenset({"speak", "enrol"}), "private")
+        for client, name in ((anna, "mia"), (anna, "eva"), (ANYBODY, "ida"), (ANYBODY, "mia")):
+            await registry.enrol(name, recording(), client=client)
+        services = make_services(speakers=registry, keys=[f"root:{KEY}"])  # type: ignore[arg-type]
+        url = await stack.enter_async_context(serving(services))
+        await page.add_init_script(f"sessionStorage.setItem('firstword-key', '{KEY}')")
+        await open_console(page, url, "speakers")
+        await page.click("[data-name=ida] >> text=Rename")
+        await page.fill("#ask-input", "eva")
+        await page.click("#ask-ok")
+        await until_says(page, "#trouble", "There is a speaker eva already, of anna; choose another name.")
+        await page.click("[data-name=eva] >> text=Rename")
+        await page.fill("#ask-input", "eve")
+        await page.click("#ask-ok")
+        await page.wait_for_selector("[data-name=eve]")
+        await page.locator("[data-name=mia]").last.get_by_text("Delete").click()  # behind everybody's
+        await page.click("#ask-ok")
+        await until_says(page, "#speakers-status", "mia is deleted.")
+        found = {(one.name, one.owner) for one in registry.list(ANYBODY) if one.kind == "registered"}
+    assert found == {("eve", "anna"), ("ida", None), ("mia", None)}
 
 
 HEARD = ("a", "b", "x")

@@ -123,6 +123,16 @@ async def test_private_speaker_is_listed_for_its_owner_and_administrators(client
     assert await listed(ANNA) == await listed(ROOT) == await listed({"X-API-Key": "plain-key"}) == [True] * 3
 
 
+async def test_administrators_import_for_an_owner(client: httpx.AsyncClient) -> None:
+    bundle = {"bundle": (await client.get("/speakers/mia/export", headers=ROOT)).content}
+    path, form = "/speakers/import?owner=anna", {"name": "eva", "access": "private"}
+    refused = await client.post(path, data=form, files=bundle, headers=BOB)
+    imported = await client.post(path, data=form, files=bundle, headers=ROOT)
+    assert (refused.status_code, error_of(refused)["code"]) == (403, "missing_scope")
+    assert (imported.status_code, imported.json()["owner"]) == (201, "anna")
+    assert (await client.get("/speakers/eva", headers=ANNA)).status_code == 200
+
+
 async def test_import_over_another_owners_name_says_and_changes_nothing(client: httpx.AsyncClient) -> None:
     bundle = (await client.get("/speakers/mia/export", headers=ANNA)).content
     upload = {"bundle": bundle}

@@ -19,6 +19,7 @@ let recorder = null;
 let isSwitching = false; // the recorder
 let recording = null; // {blob, name, samples, sampleRate, found}
 let sentenceIndex = 0;
+let listed = [];
 
 export function start() {
   onVoices((_, speakers) => showList(speakers));
@@ -57,9 +58,13 @@ async function attempt(status, action, at = $("speakers-status")) {
 }
 
 const reload = () => loadVoices();
-const path = (name, ...more) => ["/speakers", encodeURIComponent(name), ...more].join("/");
+const path = ({ name, ...speaker }, ...more) => ["/speakers", encodeURIComponent(name), ...more].join("/") + ofOwner(speaker);
+
+/** Administrators see private speakers of all owners, among which a name may be several times. */
+const ofOwner = ({ owner, access }) => (owner && access === "private" ? `?owner=${encodeURIComponent(owner)}` : "");
 
 function showList(speakers) {
+  listed = speakers;
   const isDefault = (speaker) => speaker.name === getCapabilities()?.default_speaker;
   const isBuiltIn = ({ kind }) => Number(kind !== "registered"); // behind one's own
   const sorted = [...speakers].sort((a, b) => isBuiltIn(a) - isBuiltIn(b));
@@ -103,17 +108,17 @@ function itemOf(speaker, isDefault) {
       { className: "row-actions" },
       isOwn && !damaged ? button("Transcript", () => trying(() => correct(speaker)), `Correct the transcript of ${name}`) : null,
       isOwn && !damaged ? button("Rename", () => trying(() => rename(speaker))) : null,
-      isOwn && !damaged ? button("Export", () => trying(() => exportSpeaker(name))) : null,
-      isOwn ? button("Delete", () => trying(() => remove(name))) : null,
+      isOwn && !damaged ? button("Export", () => trying(() => exportSpeaker(speaker))) : null,
+      isOwn ? button("Delete", () => trying(() => remove(speaker))) : null,
     ),
   );
 }
 
-async function correct({ name, transcript }) {
+async function correct(speaker) {
   const text = "What is said in the recording, word for word.";
-  const corrected = await ask({ title: `Transcript of ${name}`, text, label: "Transcript", initial: transcript });
+  const corrected = await ask({ title: `Transcript of ${speaker.name}`, text, label: "Transcript", initial: speaker.transcript });
   if (corrected === null) return;
-  await call(path(name), {
+  await call(path(speaker), {
     method: "PATCH",
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify({ transcript: corrected }),
@@ -122,24 +127,28 @@ async function correct({ name, transcript }) {
 }
 
 /** The server has no other name for one: it is exported, imported under the new name, and only then deleted. */
-async function rename({ name, access }) {
-  const given = await ask({ title: `Rename ${name}`, text: "Letters, digits, _ and -.", label: "New name", initial: name, ok: "Rename" });
-  if (given === null || given.trim() === name) return;
-  const bundle = await (await call(path(name, "export"))).blob();
-  await importBundle(bundle, { name: given.trim(), access });
-  await call(path(name), { method: "DELETE" });
+async function rename(speaker) {
+  const { name, access } = speaker;
+  const given = (await ask({ title: `Rename ${name}`, text: "Letters, digits, _ and -.", label: "New name", initial: name, ok: "Rename" }))?.trim();
+  if (given === undefined || given === name) return;
+  const taken = listed.find((one) => one.name === given);
+  if (taken) throw new Error(`There is a speaker ${given} already${taken.owner ? `, of ${taken.owner}` : ""}; choose another name.`);
+  const bundle = await (await call(path(speaker, "export"))).blob();
+  await importBundle(bundle, { name: given, access }, ofOwner(speaker));
+  await call(path(speaker), { method: "DELETE" });
   await reload();
-  $("speakers-status").textContent = `${name} is called ${given.trim()} now.`;
+  $("speakers-status").textContent = `${name} is called ${given} now.`;
 }
 
-async function exportSpeaker(name) {
-  save(await (await call(path(name, "export"))).blob(), `${name}.safetensors`);
+async function exportSpeaker(speaker) {
+  save(await (await call(path(speaker, "export"))).blob(), `${speaker.name}.safetensors`);
 }
 
-async function remove(name) {
+async function remove(speaker) {
+  const { name } = speaker;
   const text = "Its recording is deleted from the server. Export it first if it may be needed again.";
   if ((await ask({ title: `Delete ${name}?`, text, ok: "Delete", isDangerous: true })) === null) return;
-  await call(path(name), { method: "DELETE" });
+  await call(path(speaker), { method: "DELETE" });
   await reload();
   $("speakers-status").textContent = `${name} is deleted.`;
 }
@@ -155,11 +164,11 @@ function importFile(input) {
   });
 }
 
-async function importBundle(bundle, fields = {}) {
+async function importBundle(bundle, fields = {}, query = "") {
   const form = new FormData();
   form.append("bundle", bundle, "bundle.safetensors");
   for (const [field, value] of Object.entries(fields)) if (value) form.append(field, value);
-  return getJson("/speakers/import", { method: "POST", body: form });
+  return getJson(`/speakers/import${query}`, { method: "POST", body: form });
 }
 
 async function switchRecording() {
