@@ -1,8 +1,8 @@
 """Direct preference optimization of a language model, from pairs of which one is to be preferred."""
 
 import hashlib
+import io
 import json
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from firstword.app.audio.decode import RecordingTooLong, UndecodableAudio, decode_recording
+from firstword.files import write_whole
 from firstword.finetune import lora
 from firstword.finetune.batches import BatchPlan, BatchSettings
 from firstword.finetune.errors import FinetuneError
@@ -21,7 +22,7 @@ from firstword.finetune.losses import DPO_BETA, LossConfig, preference_loss, seq
 from firstword.finetune.result import STATE_FOLDER
 from firstword.finetune.sft import (
     FineTuning,
-    check_out_of_training,
+    check_out,
     finish,
     run_identity,
     train_settings,
@@ -153,7 +154,7 @@ class PreferenceTask(Task):
 def prefer(asked: FineTuning, beta: float = DPO_BETA, seed: int = 0) -> Iterator[StepReport]:
     """Train by the pairs of the file `asked.data`, and write the result. Raises FinetuneError."""
     checkpoint, out = asked.checkpoint, asked.out
-    check_out_of_training(checkpoint, out)
+    check_out(checkpoint, out, goes_on=True)
     network = checkpoint.load_lm()
     if not isinstance(network, Qwen2LM):
         raise FinetuneError(f"{checkpoint.directory} is a CosyVoice 1; preferences are learned by 2 and 3")
@@ -189,9 +190,12 @@ def _reference(task: PreferenceTask, asked: FineTuning) -> Tensor:
             return Tensor(kept["scores"])
     scores = task.compute_reference()
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(f".{os.getpid()}.partial")
-    torch.save({"digest": digest, "scores": scores}, partial)
-    partial.replace(path)
+    content = io.BytesIO()
+    torch.save({"digest": digest, "scores": scores}, content)
+    try:
+        write_whole(path, content.getvalue())  # each process its own: they are equal
+    except OSError as error:
+        raise FinetuneError(f"{path} cannot be written: {error}; run the same command again") from error
     return scores
 
 

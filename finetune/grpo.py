@@ -22,7 +22,7 @@ from firstword.finetune.errors import FinetuneError
 from firstword.finetune.losses import teacher_forced
 from firstword.finetune.result import STATE_FOLDER
 from firstword.finetune.reward.rewarder import RewardItem, Score, Scorer
-from firstword.finetune.sft import FineTuning, check_out_of_training, finish, run_identity, train_settings
+from firstword.finetune.sft import FineTuning, check_out, finish, run_identity, train_settings
 from firstword.finetune.sources import read_lines
 from firstword.finetune.task import Task, TaskLoss
 from firstword.finetune.text import TextReader
@@ -228,7 +228,7 @@ def reinforce(
 ) -> Iterator[StepReport]:
     """Train by the texts of the file `asked.data`, and write the result. Raises FinetuneError."""
     checkpoint, out = asked.checkpoint, asked.out
-    check_out_of_training(checkpoint, out)
+    check_out(checkpoint, out, goes_on=True)
     if asked.steps is None:
         raise FinetuneError("--steps is needed: there are no epochs of what is sampled")
     texts = read_texts(asked.data)

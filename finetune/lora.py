@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
+from firstword.files import write_whole
 from firstword.finetune.errors import FinetuneError
 
 if TYPE_CHECKING:
@@ -48,14 +49,17 @@ def adapter_tensors(network: nn.Module) -> dict[str, Tensor]:
 
 
 def save_adapter(folder: Path, network: str, tensors: dict[str, Tensor], settings: LoraSettings) -> None:
-    """Write peft's two files. network: llm or flow."""
+    """Write peft's two files. network: llm or flow. Raises FinetuneError where the disk is full."""
     folder.mkdir(parents=True, exist_ok=True)
     config = _config(settings)
     values: dict[str, Any] = {**config.to_dict(), "inference_mode": True, _NETWORK: network}
     plain = {name: sorted(value) if isinstance(value, set) else value for name, value in values.items()}
-    (folder / _CONFIG).write_text(json.dumps(plain, indent=2, default=str) + "\n", encoding="utf-8")
     named = {_PREFIX + name.replace(f".{_NAME}.", "."): value.contiguous() for name, value in tensors.items()}
-    save_file(named, folder / _WEIGHTS)
+    try:
+        write_whole(folder / _WEIGHTS, save(named))
+        write_whole(folder / _CONFIG, f"{json.dumps(plain, indent=2, default=str)}\n".encode())
+    except OSError as error:
+        raise FinetuneError(f"{folder} cannot be written: {error}; run the same command again") from error
 
 
 def read_adapter(folder: Path) -> tuple[str, LoraSettings, dict[str, Tensor]]:

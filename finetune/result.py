@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from firstword.files import write_whole
 from firstword.finetune.dataset import Dataset
 from firstword.finetune.errors import FinetuneError
 from firstword.models.checkpoint.names import DIT_FLOW, QWEN2_LM, TRANSFORMER_LM, UNET_FLOW, Table
@@ -35,6 +36,7 @@ from firstword.models.frontend.speaker import SpeakerFeatures
 Part = Literal["llm", "flow"]
 STATE_FOLDER: Final = "training"
 ADAPTER_FOLDERS: Final[dict[Part, str]] = {"llm": "adapter-llm", "flow": "adapter-flow"}
+_FLOW_FILES = (*FLOW_FILES, ESTIMATOR_FILE)
 _LINKED = (".pt", ".safetensors", ".onnx")  # large, and nobody edits them in place
 _NOT_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 _MAX_ADDED = 64  # speakers
@@ -43,31 +45,32 @@ _MAX_ADDED = 64  # speakers
 def write_result(
     checkpoint: Checkpoint,
     out: Path,
-    part: Part,
-    network: nn.Module,
+    networks: Mapping[Part, nn.Module],
     speakers: Mapping[str, SpeakerFeatures] | None = None,
 ) -> None:
-    """Copy a model directory with the weights of one network replaced, in the dtype that they had.
+    """Copy a model directory with the weights of networks replaced, in the dtype that they had.
 
-    speakers: go into its table, behind those that are there. Raises FinetuneError where the disk is full.
+    speakers: go into its table, behind those that are there. The yaml comes last: what has none is no model
+    directory yet. Raises FinetuneError where the disk is full.
     """
-    replaced = LM_FILES if part == "llm" else FLOW_FILES
-    outdated = {*replaced, *((ESTIMATOR_FILE,) if part == "flow" else ())}
-    copied = {*CHECKPOINT_FILES, ESTIMATOR_FILE} - outdated - {SPEAKER_TABLE_FILE, TRAITS_FILE}
+    outdated = {name for part in networks for name in (LM_FILES if part == "llm" else _FLOW_FILES)}
+    written = {SPEAKER_TABLE_FILE, TRAITS_FILE}
     out.mkdir(parents=True, exist_ok=True)
+    partial = out / "weights.partial"
     try:
-        for name in copied if out.resolve() != checkpoint.directory.resolve() else ():
-            if (checkpoint.directory / name).is_file():
-                _place(checkpoint.directory / name, out / name)
-        tensors = published_tensors(network, table_of(checkpoint, part), stored_dtype(checkpoint, part))
-        partial = out / f"{part}.partial"
-        save_file(tensors, partial)
-        partial.replace(out / f"{part}.safetensors")
-        for name in outdated - {f"{part}.safetensors"}:
+        for name in {*CHECKPOINT_FILES, ESTIMATOR_FILE} - outdated - written - YAML_FILES.keys():
+            _place(checkpoint.directory / name, out / name)
+        for part, network in networks.items():
+            tensors = published_tensors(network, table_of(checkpoint, part), stored_dtype(checkpoint, part))
+            save_file(tensors, partial)
+            partial.replace(out / f"{part}.safetensors")
+        for name in outdated - {f"{part}.safetensors" for part in networks}:
             (out / name).unlink(missing_ok=True)
         _write_speakers(checkpoint, out, speakers or {})
+        for name in YAML_FILES:
+            _place(checkpoint.directory / name, out / name)
     except (OSError, SafetensorError) as error:
-        (out / f"{part}.partial").unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
         raise FinetuneError(f"{out} cannot be written: {error}; run the same command again") from error
     open_checkpoint(out).check()
 
@@ -126,7 +129,7 @@ def with_solver(text: str, num_steps: int, cfg_rate: float) -> str:
 def write_solver(out: Path, num_steps: int, cfg_rate: float) -> None:
     """Rewrite the yaml of a directory of ours."""
     path = next(out / name for name in YAML_FILES if (out / name).exists())
-    path.write_text(with_solver(path.read_text(encoding="utf-8"), num_steps, cfg_rate), encoding="utf-8")
+    write_whole(path, with_solver(path.read_text(encoding="utf-8"), num_steps, cfg_rate).encode())
     open_checkpoint(out).check()
 
 
@@ -147,7 +150,9 @@ def _write_speakers(checkpoint: Checkpoint, out: Path, added: Mapping[str, Speak
 
 
 def _place(source: Path, target: Path) -> None:
-    """Link what is large, copy the rest; a target that is there is replaced."""
+    """Link what is large, copy the rest, if it is there; a target that is there is replaced."""
+    if not source.is_file():
+        return
     target.parent.mkdir(parents=True, exist_ok=True)
     target.unlink(missing_ok=True)
     if source.suffix in _LINKED:

@@ -77,7 +77,7 @@ def fine_tune(asked: FineTuning, seed: int = 0) -> Iterator[StepReport]:
     Raises FinetuneError for what cannot be trained, data that does not fit, and a full disk.
     """
     checkpoint, out, recipe = asked.checkpoint, asked.out, asked.recipe
-    check_out_of_training(checkpoint, out)
+    check_out(checkpoint, out, goes_on=True)
     dataset = Dataset(asked.data, checkpoint, has_mels=asked.part == "flow")
     names = new_speakers(dataset, checkpoint)
     rows = rows_within(dataset, range(len(dataset)), recipe)
@@ -157,7 +157,7 @@ def run_identity(asked: FineTuning, examples: object) -> dict[str, Any]:
 def finish(asked: FineTuning, trainer: Trainer, speakers: Mapping[str, Any]) -> None:
     """Write the model directory, and beside the weights the adapter that made them."""
     network = trained_network(asked, trainer.averaged())
-    write_result(asked.checkpoint, asked.out, asked.part, network, speakers)
+    write_result(asked.checkpoint, asked.out, {asked.part: network}, speakers)
     if asked.distil is not None:
         write_solver(asked.out, asked.distil.steps, 0.0)
 
@@ -179,26 +179,28 @@ def merge(directory: Path, adapters: list[Path], out: Path, scale: float = 1.0) 
     """Write a checkpoint with adapters folded into its networks. Raises FinetuneError."""
     checkpoint = open_checkpoint(directory)
     check_out(checkpoint, out)
-    current = checkpoint
+    networks: dict[Part, nn.Module] = {}
     for folder in adapters:
-        part, settings, tensors = lora.read_adapter(folder)
-        network: nn.Module = current.load_lm() if part == "llm" else current.load_flow()
-        lora.load_adapter(network, settings, tensors, folder)
-        lora.fold(network, scale)
-        write_result(current, out, "llm" if part == "llm" else "flow", network)
-        current = open_checkpoint(out)
+        given, settings, tensors = lora.read_adapter(folder)
+        part: Part = "llm" if given == "llm" else "flow"
+        if part not in networks:
+            networks[part] = checkpoint.load_lm() if part == "llm" else checkpoint.load_flow()
+        lora.load_adapter(networks[part], settings, tensors, folder)
+        lora.fold(networks[part], scale)
+    write_result(checkpoint, out, networks)
 
 
-def check_out(checkpoint: Checkpoint, out: Path) -> None:
-    """Raises FinetuneError where the result would be written over what it is made of."""
+def check_out(checkpoint: Checkpoint, out: Path, goes_on: bool = False) -> None:
+    """Raises FinetuneError where the result would be written over what it is made of, or over another model.
+
+    goes_on: what a training has begun in the directory.
+    """
     if out.resolve() == checkpoint.directory.resolve():
         raise FinetuneError(f"-o {out} is the checkpoint itself; give another directory")
-
-
-def check_out_of_training(checkpoint: Checkpoint, out: Path) -> None:
-    """Raises FinetuneError also for a model directory that no training has begun."""
-    check_out(checkpoint, out)
-    if any((out / name).exists() for name in YAML_FILES) and not (out / STATE_FOLDER).is_dir():
+    is_of_training = (out / STATE_FOLDER).is_dir()
+    if is_of_training and goes_on:
+        return
+    if is_of_training or any((out / name).exists() for name in YAML_FILES):
         raise FinetuneError(f"-o {out} has another model in it, which would be lost; give another directory")
 
 

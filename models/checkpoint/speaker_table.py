@@ -1,11 +1,13 @@
 """Read and write `spk2info.pt`, the published table of ready speakers."""
 
+import io
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from firstword.files import write_whole
 from firstword.models.checkpoint.weights import FLOAT_TYPES, TorchFileError, is_dense, read_torch_file
 from firstword.models.config import NUM_MELS, SPEAKER_EMBEDDING_SIZE
 from firstword.models.frontend.features import FrontendError
@@ -44,7 +46,9 @@ def read_speaker_table(
 
 def write_speaker_table(path: Path, speakers: Mapping[str, SpeakerFeatures]) -> None:
     """Write what `read_speaker_table` reads back. A prompt's text is kept as its `prompt_text_ids` only."""
-    torch.save({name: _fields(speaker) for name, speaker in speakers.items()}, path)
+    content = io.BytesIO()
+    torch.save({name: _fields(speaker) for name, speaker in speakers.items()}, content)
+    write_whole(path, content.getvalue())
 
 
 def _fields(speaker: SpeakerFeatures) -> dict[str, Tensor]:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
+from firstword.files import write_whole
 from firstword.models.checkpoint.yaml import Fields
 from firstword.models.config import ACCENTS, SPEAKER_EMBEDDING_SIZE, AlignmentHeads, Family
 
@@ -62,7 +63,7 @@ class Traits:
 def write_traits(path: Path, traits: Traits) -> None:
     """A line for each field."""
     lines = (f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in asdict(traits).items())
-    path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    write_whole(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
 
 
 def default_traits(family: Family) -> Traits:

@@ -92,6 +92,14 @@ def test_the_reference_is_computed_once(tmp_path: Path, monkeypatch: pytest.Monk
     assert kept.shape == (2, 10)
 
 
+def test_a_reference_is_written_whole_or_not_at_all(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    given = asked(pairs_file(tmp_path), tmp_path / "out", steps=1)
+    request.getfixturevalue("_full_disk")
+    with pytest.raises(FinetuneError, match=rf"{REFERENCE_FILE} cannot be written: .*; run the same command"):
+        next(prefer(given))
+    assert list((tmp_path / "out" / "training").iterdir()) == []
+
+
 def test_recordings_are_pairs_too_and_damaged_ones_are_left_out(tmp_path: Path) -> None:
     write_recordings(tmp_path, 2)
     (tmp_path / "bad.wav").write_bytes(b"nothing")

@@ -1,5 +1,7 @@
 """Fine-tuning from prepared data to a directory that opens."""
 
+import errno
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from firstword.finetune import sft
+from firstword.finetune import lora, result, sft
 from firstword.finetune.distil import DistilSettings, DistilTask
 from firstword.finetune.errors import FinetuneError
 from firstword.finetune.lora import LoraSettings
@@ -113,6 +115,53 @@ def test_an_adapter_of_another_network_is_refused(tmp_path: Path) -> None:
         merge(small_checkpoint("cosyvoice2"), [tmp_path], tmp_path / "again")
 
 
+def test_what_cannot_be_merged_writes_nothing(tmp_path: Path) -> None:
+    list(fine_tune(asked("llm", "cosyvoice2", tmp_path / "out", lora=LORA)))
+    adapters = [tmp_path / "out" / "adapter-llm", tmp_path / "none"]
+    with pytest.raises(FinetuneError, match="no adapter"):
+        merge(small_checkpoint("cosyvoice2"), adapters, tmp_path / "again")
+    assert not (tmp_path / "again").exists()
+
+
+def test_a_merge_writes_over_no_other_model(tmp_path: Path) -> None:
+    out, another = tmp_path / "out", tmp_path / "another"
+    list(fine_tune(asked("llm", "cosyvoice2", out, lora=LORA)))
+    shutil.copytree(small_checkpoint("cosyvoice2"), another)
+    before = [weights(one, "llm") for one in (out, another)]
+    for taken in (out, another):
+        with pytest.raises(FinetuneError, match="has another model in it, which would be lost"):
+            merge(small_checkpoint("cosyvoice2"), [out / "adapter-llm"], taken)
+    assert all(map(equal, before, (weights(out, "llm"), weights(another, "llm"))))
+
+
+def test_a_merge_that_a_full_disk_ended_is_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    list(fine_tune(asked("llm", "cosyvoice2", tmp_path / "out", lora=LORA)))
+    given = small_checkpoint("cosyvoice2"), [tmp_path / "out" / "adapter-llm"], tmp_path / "again"
+    with monkeypatch.context() as patch:
+        patch.setattr(result, "save_file", full)
+        with pytest.raises(FinetuneError, match="run the same command again"):
+            merge(*given)
+    merge(*given)
+    assert equal(weights(tmp_path / "again", "llm"), weights(tmp_path / "out", "llm"))
+
+
+def test_an_adapter_is_written_whole_or_not_at_all(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    before = {"layer.lora_A.default.weight": torch.zeros(4, 2)}
+    lora.save_adapter(tmp_path, "llm", before, LORA)
+    request.getfixturevalue("_full_disk")
+    with pytest.raises(FinetuneError, match="cannot be written"):
+        lora.save_adapter(tmp_path, "flow", {name: value + 1 for name, value in before.items()}, LORA)
+    network, settings, tensors = lora.read_adapter(tmp_path)
+    assert (network, settings) == ("llm", LORA)
+    assert equal(before, tensors)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 def test_adapters_of_both_networks_merge_at_once(tmp_path: Path) -> None:
     llm, flow, base = tmp_path / "llm", tmp_path / "flow", tmp_path / "base"
     list(fine_tune(asked("llm", "cosyvoice2", llm, lora=LORA)))
@@ -158,8 +207,8 @@ def test_the_best_states_are_averaged(tmp_path: Path, monkeypatch: pytest.Monkey
         torch.load(tmp_path / "out" / "training" / name, weights_only=True)["weights"]["network.head.weight"]
         for name in kept
     ]
-    result = weights(tmp_path / "out", "llm")["head.weight"]
-    torch.testing.assert_close(result, sum(parts) / 2)
+    averaged = weights(tmp_path / "out", "llm")["head.weight"]
+    torch.testing.assert_close(averaged, sum(parts) / 2)
 
 
 def test_another_model_is_not_written_over(tmp_path: Path) -> None:
