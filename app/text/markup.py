@@ -25,7 +25,7 @@ _CITATION = re.compile(
 """Of a source, behind a mark: "tall.[1][2]", "noted[^1]"."""
 _LINK_TARGET = re.compile(r"(?<=\])\([^()\s]*\)")
 _MARKDOWN = re.compile(
-    r"!(?=\[)|[][`™®©]|~~|(?<![0-9)])(?<![0-9)]\s)\*|\*(?!\s?[0-9(])"
+    r"!(?=\[)|[][`™®©]|~~|(?<![0-9)])(?<![0-9)]\s)(?<![0-9][m米])(?<![0-9][cdkm]m)(?<![0-9][厘毫]米)\*|\*(?!\s?[0-9(])"
     r"|\^(?![-−(\w])|(?<![\w)])\^|(?<!\w)_+|_+(?!\w)|(?<!\w)#+(?=\s|$|(?![A-Z]{1,2}-?\d{3}|[A-Z]{1,4}-\d)[^\W\d])"
 )
 _PARTING = re.compile(r"\\(?=\w)|(?<=\w)\|(?=\w)")
@@ -36,7 +36,11 @@ _FENCE = re.compile(r"(?:```|~~~)[\w+#.-]*")
 _BULLETS = re.compile(r"[•◦▪‣●○■□▶►∙⁃✓✔☐☑☒]+")
 _HASHTAG = re.compile(r"#(?=[A-Za-z])")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF10, 0xFF5B) if chr(code).isalnum()}
+_FULL_WIDTH = {
+    code: code - 0xFEE0
+    for code in range(0xFF01, 0xFF5F)
+    if chr(code).isalnum() or chr(code) in "％＋－＝／．＃＆＠＊＜＞"
+}
 _HTML = (
     "a|abbr|article|aside|b|big|blockquote|body|br|button|caption|center|cite|code|dd|del|details|dfn|div|dl|dt|em"
     "|figcaption|figure|font|footer|form|h[1-6]|head|header|hr|html|i|iframe|img|input|ins|kbd|label|li|link|main"

@@ -227,6 +227,10 @@ def _joins(phrase: str, word: str) -> bool:
         opens_number = vocabulary.MONTH_NAME.fullmatch(bare) or bare in _BEFORE_NUMBER
         is_zip = bare in contexts.STATES and _ZIP.match(stripped) is not None
         return is_zip or (bool(opens_number) and _DIGIT.match(stripped) is not None)
+    if stripped == "：":
+        return phrase[-1].isdecimal()  # of a time or a ratio: "3：30"
+    if phrase[-1] == "：" and not stripped[0].isdecimal():
+        return False
     if stripped == "at" and _MONTH_AND_DAY.search(phrase):
         return True
     if _HAN.fullmatch(stripped):

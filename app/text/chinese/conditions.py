@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Callable
-from string import ascii_letters
+from string import ascii_letters, digits
 
 from firstword.app.text.chinese import contexts
 from firstword.app.text.phrases import Phrase
 
 # ruff: noqa: RUF001, RUF002  Chinese punctuation and signs are meant
+
+_CODES = tuple(contexts.CODES.split("|"))
 
 Match = re.Match[str]
 Condition = Callable[[Match, Phrase], bool]
@@ -98,9 +100,12 @@ def is_changed(found: Match, phrase: Phrase) -> bool:
 
 
 def is_edition(found: Match, phrase: Phrase) -> bool:
-    """The year of what has a Latin name: "Office 2019", not "iPhone 2019元"."""
+    """The year of what has a Latin name: "Office 2019" and "APEC2022", not "iPhone 2019元" or "USD 2022"."""
     blank = " " if phrase.has_blank and not found.start() else ""
-    is_named = re.search(r"[A-Za-z] $", f"{phrase.before}{blank}{found.string[: found.start()]}") is not None
+    name = re.search(
+        r"(?:[A-Za-z]+ |[A-Za-z]{3,})$", f"{phrase.before}{blank}{found.string[: found.start()]}"
+    )
+    is_named = name is not None and name[0].strip() not in contexts.CODES_OF_MONEY
     return is_named and not text_ahead(found, phrase).lstrip().startswith(tuple(contexts.COUNTING))
 
 
@@ -118,7 +123,20 @@ def is_alone(found: Match, phrase: Phrase) -> bool:
     """All that stands in brackets: "（2019）"."""
     before = text_before(found, phrase)[-1:]
     following = text_ahead(found, phrase)[:1]
-    return before + following in ("（）", "()", "〔〕", "[]")
+    return before + following in ("（）", "()", "〔〕", "[]", "《》")
+
+
+def is_behind_house(found: Match, phrase: Phrase) -> bool:
+    """ "3号楼1205" and "B座1205", "我住1801" and "12号302" where nothing is counted."""
+    before = text_before(found, phrase).rstrip()
+    if re.search(r"住在?$|\d[号层楼]$", before):
+        return not text_ahead(found, phrase)[:1].isalnum()
+    return re.search("(?:单元|[栋幢]|号楼|[A-Za-z]座)$", before) is not None
+
+
+def is_years(found: Match, phrase: Phrase) -> bool:
+    """ "2018-2020" that counts nothing."""
+    return found["first"] < found["last"] and not text_ahead(found, phrase)[:1].isalnum()
 
 
 def is_behind_word(found: Match, phrase: Phrase) -> bool:
@@ -132,7 +150,7 @@ def is_month(found: Match, phrase: Phrase) -> bool:
 def is_short_year(found: Match, phrase: Phrase) -> bool:
     """ "98年", not "12年" that somebody waited."""
     following = found.string[found.end() : found.end() + 1] or phrase.following[:1]
-    if re.match(r"\d{1,2}月", found.string[found.end() :]):
+    if re.match(r"\d{1,2}月|[上下]半|[初末]|底(?!薪)|春节|国庆|高考", text_ahead(found, phrase)):
         return True
     before = text_before(found, phrase).rstrip()[-1:]
     if (following and following in contexts.YEAR_COUNTED) or (before and before in contexts.YEAR_COUNTING):
@@ -154,15 +172,28 @@ def is_extension(found: Match, phrase: Phrase) -> bool:
 
 
 def is_score(found: Match, phrase: Phrase) -> bool:
+    """ "以3-1获胜", "皇马3-1巴萨", "男女比2:10"; a range goes up."""
     following = text_ahead(found, phrase).lstrip()
-    if following.startswith(tuple("名月日号天场轮队点时分秒岁年周人组")):
+    if following.startswith(tuple(contexts.NO_SCORES)) or "=" in found.string:
         return False
-    return following.startswith(tuple(contexts.SCORES.split("|"))) or behind(contexts.SCORED)(found, phrase)
+    if following.startswith(tuple(contexts.SCORES.split("|"))) or behind(contexts.SCORED)(found, phrase):
+        return True
+    if ":" in found[0] or text_before(found, phrase).endswith(("第", *contexts.NUMBERED)):
+        return False
+    return 9 >= int(found["low"]) >= int(found["high"])
+
+
+def is_figure(found: Match, phrase: Phrase) -> bool:
+    """ "图3-1", the first of chapter three; "图1-3" are three."""
+    return int(found["low"]) >= int(found["high"]) and text_before(found, phrase).endswith(("图", "表"))
 
 
 def is_standard(found: Match, phrase: Phrase) -> bool:
-    """ "ISO 9001", in one phrase or two."""
-    return text_before(found, phrase).rstrip().endswith("ISO")
+    """ "ISO 9001" and "GB/T 19001-2016", in one phrase or two."""
+    return (
+        re.search(r"(?<![\dA-Za-z])(?:ISO|IEC|GB(?:/T)?|[A-Z]{2}/T)\s*$", text_before(found, phrase))
+        is not None
+    )
 
 
 def is_size(found: Match, phrase: Phrase) -> bool:
@@ -170,8 +201,19 @@ def is_size(found: Match, phrase: Phrase) -> bool:
 
 
 def is_plate(found: Match, phrase: Phrase) -> bool:
-    before = text_before(found, phrase)[-2:-1]
-    return bool(before) and before in contexts.PROVINCES
+    return re.search(f"[{contexts.PROVINCES}][A-Z][A-Z]?$", text_before(found, phrase)) is not None
+
+
+def is_code(found: Match, phrase: Phrase) -> bool:
+    """ "序列号X9K2-77PL", whose letters and digits are one word."""
+    before = text_before(found, phrase)
+    named = before.rstrip(f"{ascii_letters}{digits}-").rstrip("是为:： ")
+    return named.endswith(_CODES)
+
+
+def is_behind_name(found: Match, phrase: Phrase) -> bool:
+    """ "Qwen2.5-72B": the size of a model."""
+    return re.search(r"[A-Za-z]{3}[ -]?[\d.]+$", text_before(found, phrase)) is not None
 
 
 def is_model(found: Match, phrase: Phrase) -> bool:

@@ -17,11 +17,13 @@ from firstword.app.text.phrases import UNSPACED, Phrase
 _NUMERIC = re.compile(r"[0-9Ⅰ-ⅿ①-⑳❶-❿㈠-㈩]")
 _VALUED_ZEROS = re.compile(r"(?<=[0-9])\.0+(?=\s?[元块])")
 _SIGN = re.compile("|".join(re.escape(sign) for sign in contexts.SIGNS))
-_WORD_SIGNS = re.compile(r"(?<=[A-Za-z])(?<![0-9][kKwW])[-_](?=[0-9])")
+_WORD_SIGNS = re.compile(r"(?<=[A-Za-z])(?<![0-9][A-Za-z])(?<![0-9][A-Za-z]{2})[-_](?=[0-9])")
 _LONG_WORD_SIGNS = re.compile(r"(?<=[A-Za-z]{2})[-_](?=[0-9])")
 _PER = re.compile(rf"(?:(?<=[元块角分币镑刀美港日韩次])|(?<=[元块]/人))/(?=[0-9]*(?:{contexts.PER}))")
 _SLASH = re.compile("(?<=[\u3400-\u9fffA-Za-z])/(?=[\u3400-\u9fffA-Za-z])")
-_QUOTIENT = re.compile(r"(?<![A-Za-z][A-Za-z])(?<=[A-Za-z])/(?=[A-Za-z](?![A-Za-z]))")
+_QUOTIENT = re.compile(
+    r"(?<![A-Za-z][A-Za-z])(?<=[A-Za-z零一二三四五六七八九十百千])/(?=[A-Za-z](?![A-Za-z]))"
+)
 _BLANKS = re.compile(f" (?=[{UNSPACED}])|(?<=[{UNSPACED}]) ")
 _DROPPED = re.compile(r"[#~～$€£¥￥]")
 _ALPHABET = re.compile(r"(?<![A-Za-z])(?P<first>[Aa])-(?P<last>[Zz])(?![A-Za-z])")
@@ -29,6 +31,9 @@ _SHARP = re.compile(r"(?<![A-Za-z])(?P<letter>[CF])#")
 _LEADING_POINT = re.compile(r"(?<![\w.])\.(?=[A-Za-z])")
 _DAY = re.compile(r"(?:周|星期|礼拜)[一二三四五六日天]\s?$|月\s?$")
 _PATH = re.compile(r"(?:/[A-Za-z][\w.-]*)+/?")
+_COLON = re.compile("(?<=[0-9])[：∶](?=[0-9])")
+_INCREMENT = re.compile(r"(?<=[A-Za-z])\+\+")
+_NUMBER_SIGN = re.compile("(?<=[0-9])#(?=楼|栋|宿舍|机|厂房|车间|仓|炉|泵|门|电梯|线|桥|井|库|会议)")
 _HALVES = {"AM": "上午", "PM": "下午", "A.M.": "上午", "P.M.": "下午"}
 _ROMAN = re.compile("I{1,3}|IV|VI{1,3}|IX")
 _CENTURY = re.compile("X{0,2}(?:IX|IV|V?I{0,3})")
@@ -52,9 +57,13 @@ def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
     if (spoken := _beside(text, phrase)) is not None:
         return spoken
     if not text.isascii():
-        text = text.translate(VULGAR).lstrip()
+        text = _COLON.sub(":", text.translate(VULGAR)).lstrip()
+        if "#" in text:
+            text = _NUMBER_SIGN.sub("号", text)
     elif "-" in text:
         text = _ALPHABET.sub(r"\g<first>到\g<last>", text)
+    if "++" in text:
+        text = _INCREMENT.sub("加加", text)
     text = _LEADING_POINT.sub("点", _SHARP.sub(r"\g<letter> sharp", text))
     spoken = spell_addresses(text, CHINESE_MARKS, by_digits)
     if _NUMERIC.search(spoken) or phrase.before.endswith("第"):

@@ -27,16 +27,30 @@ class _Rule:
     form: str
     pattern: re.Pattern[str]
     where: Condition | None = None
-    needs: str = ""  # a character that whatever is so written has: looked for first, since that is quicker
+    needs: str = ""  # whatever is so written has one of these characters; so few rules are tried
 
 
+_DASHES = "-–—~～至到"
 _NEEDS = {
-    **{"fraction.mixed": "/", "fraction.division": "=", "measure.pressure": "/", "date.event": "·"},
-    **{"date.either_way": "/", "fraction.thousandths": "‰", "fraction.percents": "%", "date.quarter": "Q"},
-    **{"time.clock": ":", "cardinal.separated": ",", "formula.minus": "=", "formula.divided": "÷"},
-    **{"measure.speed": "/", "date.decade": "s", "date.era_year": "年", "date.short_year": "年"},
-    **{"date.years": "年", "cardinal.pair": "2", "cardinal.two": "2", "date.zeros": "0"},
+    **dict.fromkeys(("fraction.mixed", "fraction.plain", "measure.pressure", "date.either_way"), "/"),
+    **dict.fromkeys(("measure.speed", "measure.share", "measure.beside", "time.always"), "/"),
+    **dict.fromkeys(("time.clock", "duration.clock", "duration.lap", "serial.hex"), ":"),
+    **dict.fromkeys(("fraction.division", "formula.minus"), "="),
+    **dict.fromkeys(("date.era_year", "date.short_year", "date.years"), "年"),
+    **dict.fromkeys(("range.figure", "serial.groups", "serial.size"), "-"),
+    **dict.fromkeys(("date.holidays", "money.range", "range.to"), _DASHES),
+    **dict.fromkeys(("time.range", "serial.version", "serial.dotted"), "."),
+    **dict.fromkeys(("formula.plus", "cardinal.plus"), "+"),
+    **dict.fromkeys(("cardinal.pair", "cardinal.two"), "2"),
+    **{"fraction.thousandths": "‰", "fraction.percents": "%", "date.quarter": "Q", "date.decade": "s"},
+    **{"cardinal.separated": ",", "formula.divided": "÷", "formula.power": "^", "date.zeros": "0"},
+    **{"range.versus": "vV", "range.score": "-–:", "date.season": f"/{_DASHES}", "time.half": "mM"},
+    **{"measure.feet": "'′", "duration.primes": "'’′", "measure.minutes": "°", "date.event": "·."},
+    **{"formula.times": "·×", "formula.cross": "xX", "serial.model": "-−", "date.era": "AB"},
+    **{"ordinal.latin": "tdh", "cardinal.ten_thousands": "wW", "date.year_and_month": "-/"},
 }
+"""By form, characters of which whatever is so written has one."""
+_NEEDED = frozenset("".join(_NEEDS.values()))
 
 
 _AMOUNT = r"(?P<number>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)"
@@ -49,7 +63,7 @@ def _alternatives(words: object) -> str:
 
 _SIGN = f"(?P<sign>{_alternatives(contexts.CURRENCIES)})"
 _CODE = f"(?P<code>{_alternatives(contexts.CODES_OF_MONEY)})"
-_UNIT = rf"(?P<unit>{_alternatives(contexts.UNITS)})(?![A-Za-z0-9²³/级座股])"
+_UNIT = rf"(?P<unit>{_alternatives(contexts.UNITS)})(?![A-Za-z0-9²³/级座股]|(?<=A)[广景公司栋区口出大游门班款型类])"
 _EMERGENCY = "(?:11[0249]|12[02])"
 _DIALED = rf"(?:{_EMERGENCY}|12306|123[14]5|10010|10086|95\d{{3}})"
 _MONTH_AND_DAY = r"(?<![\d.])1[0-2]\.\d{1,2}(?![\d.]|\s?[%‰日号])"
@@ -68,12 +82,19 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("telephone.extension", r"\d{2,6}(?!\d|[人名个])", conditions.behind(contexts.EXTENSIONS)),
     ("telephone.extension", r"\d{1,5}(?!\d)", conditions.is_extension),
     ("serial.room", r"(?<![\d.,])\d{3,4}(?=室|号房|房(?![屋价子东客间]))", None),
-    ("serial.room", r"(?<![\d.,])\d{3,4}(?=房间)", conditions.is_room),
-    ("serial.room", r"(?<=单元)\d{3,4}(?![\d.])", None),
-    ("serial.room", r"(?<![\d.,])\d{3}(?=路(?![人口]))", None),
+    ("serial.hex", r"(?<![\w:])[\dA-Fa-f]{2}(?::[\dA-Fa-f]{2}){5}(?![\w:])", None),
+    ("serial.room", rf"(?<![\d.,])\d{{3,4}}(?={contexts.ROOMS})", conditions.is_room),
+    ("serial.room", r"(?<![\d.,])\d{3,4}(?![\d.户人家个平米㎡多余元万])", conditions.is_behind_house),
+    ("serial.room", r"(?<![\d.,])\d{3}(?=路(?![人口])|[国省县]道)", None),
     ("serial.code", r"\d+(?:-\d+)+", conditions.behind("ISBN|ISSN|书号")),
     ("serial.room", r"(?<![\d.,])(?:480|720|1080|1440|2160)(?=[PpIi](?![A-Za-z]))", None),
-    ("range.score", r"(?<![\d.])(?P<low>\d{1,3})\s?[-–]\s?(?P<high>\d{1,3})(?![\d.%])", conditions.is_score),
+    (
+        "range.score",
+        r"(?<![\d.:A-Za-z-])(?P<low>\d{1,3})\s?[-–:]\s?(?P<high>\d{1,3})(?![\d.%:/-])",
+        conditions.is_score,
+    ),
+    ("range.figure", r"(?P<low>\d{1,2})-(?P<high>\d{1,2})(?![\d.-])", conditions.is_figure),
+    ("range.versus", r"(?<![\w.])(?P<low>\d{1,2})\s?[vV][sS]?\.?\s?(?P<high>\d{1,2})(?![A-Za-z\d.])", None),
     (
         "measure.pressure",
         r"(?<!\d)(?P<above>\d{2,3})/(?P<below>\d{2,3})(?P<unit>\s?(?:mmHg|毫米汞柱))?(?![\d/])",
@@ -88,7 +109,7 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "fraction.plain",
-        r"(?<![\w.,/])(?P<above>\d{1,3})/(?P<below>[2-9]|1\d{1,4})(?=小时|分钟|秒|天|的?概率|的?机会)",
+        r"(?<![\w.,/])(?P<above>\d{1,3})/(?P<below>[2-9]|1\d{1,4})(?=小时|分|秒|天|的?概率|的?机会)",
         None,
     ),
     (
@@ -110,14 +131,27 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     ("measure.feet", r"(?<![\d.°])(?P<feet>[3-8])'(?P<inches>1[01]|[0-9])\"", None),
     ("measure.feet", r"(?<![\d.°])(?P<feet>\d{1,2})′(?P<inches>\d{1,2}(?:\.\d+)?)″", conditions.is_size),
-    ("duration.primes", r"(?<![\d.°])(?P<minutes>\d{1,2})′(?P<seconds>\d{1,2}(?:\.\d+)?)″", None),
+    (
+        "duration.primes",
+        r"(?<![\d.°])(?P<minutes>\d{1,2})(?:′(?P<seconds>\d{1,2}(?:\.\d+)?)″"
+        r"|['’](?P<seconds_typed>[0-5]\d(?:\.\d+)?)(?:[\"”]|['’]{2}))",
+        None,
+    ),
     ("measure.minutes", r"(?<=°)(?P<minutes>\d{1,2})[′'](?:(?P<seconds>\d{1,2})[″\"])?", None),
     (
         "date.event",
         r"(?<!\d)(?P<month>\d{1,2})·(?P<day>\d{1,2})(?!\d)",
         lambda found, phrase: conditions.is_date(found, phrase) and conditions.is_no_formula(found, phrase),
     ),
-    ("ordinal.number", r"\d+(?![\d.])", conditions.is_ordinal),
+    (
+        "date.event",
+        rf"(?<![\d.])(?P<month>[1-9])\.(?P<day>\d{{1,2}})(?={contexts.EVENTS})",
+        conditions.is_date,
+    ),
+    ("ordinal.number", r"(?:\d{1,3}(?:,\d{3})+|\d+)(?![\d.])", conditions.is_ordinal),
+    ("ordinal.latin", r"(?<![\w.])(?P<number>\d+)(?:st|nd|rd|th)(?![A-Za-z])", None),
+    ("cardinal.number", r"(?<![\d.])[3-9]\d00(?=年)", None),
+    ("cardinal.number", r"(?<![\d.])\d{2}(?=年(?![代级]))", conditions.behind(contexts.REIGNS)),
     (
         "telephone.known",
         r"(?<![\w.,])(?:110|119|120|122|114|112|123\d\d|10086|10010|10000"
@@ -129,10 +163,24 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"(?<![\w.,])(?:10086|10010|10000|95\d{3}|12\d{3}(?=热线))(?=客服(?!人员)|热线)",
         None,
     ),
-    ("telephone.known", r"(?<![\w.,])[2-9]\d{6,7}(?![\d.%:/,元])", conditions.behind(contexts.SUBSCRIBED)),
-    ("serial.code", rf"(?<![\d.,])(?:{contexts.KNOWN})", None),
-    ("serial.code", r"(?<![\w.,])(?:19[89]\d|20(?!00)\d\d)(?![\d.,%:/-])", conditions.is_edition),
+    (
+        "telephone.known",
+        r"(?<![\w.,])[1-9]\d{6,7}(?![\d.%:/,元次个])",
+        conditions.behind(contexts.SUBSCRIBED),
+    ),
+    ("serial.code", rf"(?<![\d.,])(?:{contexts.KNOWN})|(?<=[Hh]\.)26[45]", None),
+    ("serial.dotted", r"(?<![\w.])802\.\d+", None),
+    (
+        "serial.code",
+        r"(?:(?<![\w.,])|(?<=[A-Za-z]{3}))(?:19[89]\d|20(?!00)\d\d)(?![\d.,%:/-])",
+        conditions.is_edition,
+    ),
     ("serial.code", r"(?<![\d.,])\d(?![\d.,%:/-])", conditions.is_key),
+    (
+        "duration.lap",
+        r"(?<![\d.:])(?P<minutes>\d{1,2}):(?P<seconds>[0-5]\d)\.(?P<parts>\d{1,3})(?![\d:.])",
+        None,
+    ),
     (
         "duration.clock",
         r"(?<![\d.:])(?:(?P<hours>\d{1,2}):)?(?P<minutes>\d{1,2}):(?P<seconds>[0-5]\d)(?![\d:])",
@@ -141,6 +189,10 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.code", r"\d{4}(?![\d.]|\s?元)", conditions.behind("RTX|GTX|RX|锐龙")),
     ("serial.plate", r"(?<=i[3579])-(?P<digits>\d{4,5})(?=[A-Z]{0,2}(?![A-Za-z\d]))", None),
     ("serial.code", r"(?<=[A-Za-z])\d{6,}(?![\d.])", None),
+    ("serial.code", r"(?:(?<=[a-z])\d{3,}|\d{6,})(?![\d.])", conditions.behind("微信|抖音|群")),
+    ("serial.code", rf"(?:(?<=[a-z]{{2}})|(?<=SHA))(?!\d00)\d{{3}}(?![\d.,%:]|[{contexts.COUNTING}])", None),
+    ("cardinal.number", r"(?<=[A-Z])(?<![0-9][A-Z])\d{1,2}(?=[A-Za-z](?![A-Za-z\d]))", None),
+    ("serial.plate", r"(?<=[A-Z]{2}\d)-(?P<digits>\d{4})(?!\d)", None),
     ("serial.code", r"7\d7(?:-\d{1,3})?(?![\d.])", conditions.behind("波音")),
     (
         "cardinal.number",
@@ -153,14 +205,30 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         conditions.behind(contexts.AMOUNTS),
     ),
     ("serial.code", r"(?<=[A-Z])\d{4,6}(?![\d.])", conditions.is_plate),
+    ("serial.plate", r"(?P<digits>\d[A-Z0-9]{4,5})(?![A-Za-z\d.])", conditions.is_plate),
     ("serial.plate", r"·(?P<digits>[A-Z0-9]{5,6})(?![A-Za-z\d.])", conditions.is_plate),
-    ("serial.code", rf"(?!(?:{contexts.FILM_SPEEDS})(?!\d))\d{{4,5}}(?![\d.])", conditions.is_standard),
     (
         "serial.code",
-        r"\d+(?:-\d+){2,}(?![\d.-]|\s?(?:分钟|小时|天|年|元|人))",
-        conditions.behind(contexts.CODES),
+        rf"(?!(?:{contexts.FILM_SPEEDS})(?!\d))\d{{4,5}}(?:-(?:19|20)\d\d)?(?![\d.])",
+        conditions.is_standard,
     ),
-    ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{1,5})(?=次)", None),
+    (
+        "serial.groups",
+        r"(?<![\w.-])(?!\d{4}-\d{1,2}-\d{1,2}(?!\d))\d+(?:-\d+){2,}(?![\d.-]|\s?(?:分钟|小时|天|年|元|人))",
+        conditions.is_no_formula,
+    ),
+    (
+        "serial.code",
+        r"(?:(?<=[A-Za-z])|(?<=[A-Za-z]-))\d+(?:-\d+)*|\d+(?:-\d+)*(?=-?[A-Za-z])",
+        conditions.is_code,
+    ),
+    ("serial.code", r"(?<=No\.)\d{5,}(?![\d.])", None),
+    (
+        "serial.code",
+        r"(?<![\d.,])(?:\d{4}(?=(?:XT|X|X3D|HX|HS|Ti)(?![A-Za-z\d]))|\d{3}(?=L?i(?![A-Za-z\d])))",
+        None,
+    ),
+    ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{1,5})(?=次|航班)", None),
     ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{2,5})(?![\d.])", conditions.behind(contexts.FLIGHTS)),
     (
         "serial.code",
@@ -189,7 +257,7 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "date.year_and_month",
-        r"(?<![\d/])(?P<year>\d{4})[-/](?P<month>\d{1,2})(?![\d/-])",
+        r"(?<![\d/])(?P<year>\d{4})[-/](?P<month>\d{1,2})(?![\d/]|-(?!\d{4}/))",
         conditions.is_month,
     ),
     ("date.quarter", r"(?<!\d)(?P<year>\d{4})年?Q(?P<quarter>[1-4])", None),
@@ -204,13 +272,22 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"(?<!\d)(?P<first>1[5-9]\d\d|20\d\d)\s?[-–—]\s?(?P<last>1[5-9]\d\d|20\d\d)(?!\d)",
         conditions.is_alone,
     ),
-    ("serial.long", r"(?<!\d)(?:19|20)\d\d(?!\d)", conditions.is_alone),
+    (
+        "date.season",
+        r"(?<![\d.,/~-])(?P<first>19\d\d|20\d\d)\s?[-–—~～]\s?(?P<last>19\d\d|20\d\d)(?![\d.,%/-])",
+        conditions.is_years,
+    ),
+    (
+        "serial.long",
+        r"(?<!\d)(?:(?:19|20)\d\d|(?:60[0135]|688|00[0-3]|30[01])\d{3})(?!\d)",
+        conditions.is_alone,
+    ),
     (
         "date.season",
         r"(?<!\d)(?P<first>19\d\d|20\d\d)[/-](?P<last>\d\d(?:\d\d)?)(?=赛季|学年|财年|年度)",
         None,
     ),
-    ("date.years", r"(?<!\d)(?P<first>\d{4})(?:年)?\s?[-–—~～至]\s?(?P<last>\d{4})年", None),
+    ("date.years", r"(?<!\d)(?P<first>\d{4}年?)\s?(?P<till>[-–—~～至])\s?(?P<last>\d{4})年", None),
     (
         "date.era",
         r"(?<![\w.])(?P<digits>\d{1,4})\s?(?P<era>B\.?\s?C\.?E?\.?"
@@ -230,18 +307,18 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         rf":(?P<seconds>[0-5]\d){_HALF}?(?![\d:])",
         None,
     ),
-    ("time.clock", r"(?<![\d.:])(?P<hour>00?):(?P<minutes>[0-5]\d)(?![\d:])", None),
     ("time.half", rf"(?<![\d.:])(?P<hour>\d{{1,2}})(?::(?P<minutes>[0-5]\d))?{_HALF}", None),
+    ("time.clock", r"(?<![\d.:])(?P<hour>[01]?\d|2[0-4]):(?P<minutes>[0-5]\d)(?![\d:])(?:分(?!钟))?", None),
     (
         "money.range",
         rf"{_SIGN}\s?(?P<low>\d+(?:\.\d+)?)(?P<low_scale>{contexts.SCALES})?\s?[-–—~～至到]\s?"
         rf"(?:{_alternatives(contexts.CURRENCIES)})?{_AMOUNT}{_SCALE}(?P<end>元)?",
         None,
     ),
-    ("money.western", rf"{_SIGN}\s?{_AMOUNT}\s?(?P<western>bn|[kKmMB])(?![A-Za-z])", None),
+    ("money.western", rf"{_SIGN}\s?{_AMOUNT}\s?(?P<western>bn|[kKmMB]|{contexts.WESTERN})(?![A-Za-z])", None),
     ("money.amount", rf"{_SIGN}\s?{_AMOUNT}\s?{_SCALE}(?P<end>元)?", None),
     ("serial.tail", r"(?<=\d[米块秒])\d\d(?=$|[^\w\u3400-\u9fff.]|[的左高长宽多吧啊了])", None),
-    ("money.amount", rf"(?<![\d.]){_AMOUNT}{_SCALE}(?P<sign>[$€£])", None),
+    ("money.amount", rf"(?<![\d.]){_AMOUNT}{_SCALE}(?P<sign>[$€£¥￥₫₽₩₹฿₺₱¢円])", None),
     ("serial.version", r"(?<![\d.])\d+(?:\.\d+){2}(?![\d.])", None),
     (
         "cardinal.number",
@@ -250,7 +327,7 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     ("cardinal.number", _MONTH_AND_DAY, conditions.behind(f"{contexts.VERSIONS}|{contexts.AMOUNTS}")),
     ("money.code", rf"(?<![\d.]){_AMOUNT}\s?{_SCALE}\s?{_CODE}(?![A-Za-z])", None),
-    ("money.code", rf"(?<![A-Za-z]){_CODE}\s?{_AMOUNT}\s?{_SCALE}", None),
+    ("money.code", rf"(?<![A-Za-z]){_CODE}\s?{_AMOUNT}\s?{_SCALE}(?P<end>元)?", None),
     (
         "formula.measured",
         rf"(?<=10)(?:\^\(?(?P<raised>[-−]?\d+)\)?|(?P<power>[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+))\s?{_UNIT}",
@@ -264,9 +341,10 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("formula.plus", r"(?<=[a-zA-Z²³)])\s?\+\s?(?=[\da-zA-Z(])", conditions.has_equals),
     ("cardinal.plus", r"(?<![\d%])\+(?=\d+(?:\.\d+)?%)", conditions.is_changed),
     ("formula.plus", r"(?<!\d)\+(?=\d+(?:\.\d+)?%)", conditions.is_behind_word),
-    ("formula.plus", r"(?<=\d)\s?\+\s?(?=\d+/\d)", None),
+    ("formula.plus", r"(?<=[\d%])\s?\+\s?(?=\d+/\d|(?<=%.)\d)", None),
     ("formula.plus", r"(?<=[A-Za-z)）])\+(?=\d)", None),
     ("formula.plus", r"\+(?=\d+[个件台盒包只瓶套张份])", conditions.is_behind_word),
+    ("formula.plus", r"(?<=\d)\+(?=\d{3}(?:处|米|路?段|公里|匝道))", None),
     ("formula.times", r"(?<=\d)\s?·\s?(?=\d)", conditions.has_equals),
     ("formula.times", r"(?<=\d)\s?×\s?(?=\d)", None),
     ("formula.cross", r"(?<!\b0)(?<=\d)[xX](?=\d)", None),
@@ -275,19 +353,26 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     (
         "measure.share",
         rf"(?<![A-Za-z\d.]){_AMOUNT}\s?(?P<unit>{_alternatives(contexts.UNITS)})"
-        r"/(?:(?=\d+\s?[A-Za-z])|(?P<per>kg|g|m?[lL]|d[lL]|min)(?![\w/]))",
+        rf"/(?:(?=\d+\s?(?:m?[lLs]|d[lL]|h|min)(?![A-Za-z]))|(?P<per>{_alternatives(contexts.UNITS)})(?![\w/²³]))",
+        None,
+    ),
+    (
+        "measure.beside",
+        rf"(?<![A-Za-z\d.]){_AMOUNT}\s?(?P<unit>{_alternatives(contexts.UNITS)})/(?=\d+(?:\.\d+)?\s?[A-Za-z℃])",
         None,
     ),
     (
         "cardinal.ten_thousands",
-        rf"(?<![A-Za-z\d.]){_AMOUNT}w(?=\+(?!\d)|(?:{contexts.FOLLOWED}))",
+        rf"(?<![A-Za-z\d.]){_AMOUNT}[wW](?=\+(?!\d)|(?:{contexts.FOLLOWED}))",
         conditions.is_no_power,
     ),
     ("measure.amount", rf"(?<![A-Za-z\d.]){_AMOUNT}\s?{_UNIT}", None),
+    ("serial.size", r"-(?=\d+(?:\.\d+)?B(?![A-Za-z\d]))", conditions.is_behind_name),
     ("serial.model", rf"[-−](?=\d)(?!\d+(?:\.\d+)?\s?{_TEMPERATURE})", conditions.is_model),
     ("cardinal.minus", rf"(?<=[个人次天])[-−](?=\d+(?:\.\d+)?\s?{_TEMPERATURE})", None),
     ("cardinal.minus", r"(?<![\w)%日号点分年月万亿千百元块岁米斤个人次天秒℃])[-−](?=\d|[$€£¥￥]\d)", None),
     ("cardinal.two", r"(?<![\d.])2(?=单元|[栋幢](?:号|\s?\d))", None),
+    ("cardinal.two", r"(?<![\d.])2(?=层(?!楼))", conditions.behind("负|B|地下|在|于|到|去|楼|-|达")),
     ("cardinal.pair", rf"(?<![\d.:])(?<!/)2(?={contexts.PAIRED})", conditions.is_counted),
     (
         "cardinal.pair",
@@ -304,12 +389,18 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("range.to", r"(?<=\d[kKwW])\s?[-–—]\s?(?=\d+(?:\.\d+)?[kKwW])", None),
     (
         "range.to",
-        r"(?<=[0-9%日号点分万亿千百℃])\s?[-–—]\s?(?=[0-9]|[早晚]\d|[上下]午\d)",
+        r"(?:(?<=\d[A-Za-z])|(?<=\d[A-Za-z]{2}))\s?[-–—~～]\s?"
+        rf"(?=\d+(?:\.\d+)?\s?(?:{_alternatives(contexts.UNITS)}|[KMGT]B)(?![A-Za-z\d]))",
         None,
     ),
     (
         "range.to",
-        r"(?<=[0-9%日号点分万亿千百元块岁米斤个人次天秒℃])\s?[~～]\s?(?=[0-9]|[早晚]\d|[上下]午\d)",
+        r"(?<=[0-9%日号点分万亿千百℃])\s?[-–—]\s?(?=[0-9]|(?:次日|翌日|[早晚]上?|[上下]午|凌晨|中午)\d)",
+        None,
+    ),
+    (
+        "range.to",
+        r"(?<=[0-9%日号点分万亿千百元块岁米斤个人次天秒℃])\s?[~～]\s?(?=[0-9]|(?:次日|翌日|[早晚]上?|[上下]午|凌晨|中午)\d)",
         None,
     ),
     (
@@ -327,19 +418,34 @@ _SIGN_FORMS = (
     "range.to",
     "telephone.number",
     "serial.model",
+    "serial.size",
     "serial.plate",
 )
-_LETTER_FORMS = ("money.", "date.era", "roman.number", "formula.cross")
-_NO_DIGIT_FORMS = ("formula.", "roman.", "range.to", "cardinal.minus", "cardinal.plus", "serial.model")
+_LETTER_FORMS = ("money.", "serial.hex", "date.era", "roman.number", "formula.cross")
+_NO_DIGIT_FORMS = (
+    "formula.",
+    "roman.",
+    "range.to",
+    "cardinal.minus",
+    "cardinal.plus",
+    "serial.model",
+    "serial.size",
+)
 
 
 @lru_cache(maxsize=1)
-def _rules() -> tuple[tuple[_Rule, ...], tuple[_Rule, ...], tuple[_Rule, ...]]:
-    """Return the rules for what begins with a digit, a letter, a sign; compiled at first use."""
-    rules = [
+def _rules() -> tuple[_Rule, ...]:
+    """Return all rules, compiled at first use."""
+    return tuple(
         _Rule(form, re.compile(pattern, re.ASCII), where, _NEEDS.get(form, ""))
         for form, pattern, where in _ROWS
-    ]
+    )
+
+
+@lru_cache(maxsize=512)
+def _rules_for(found: frozenset[str]) -> tuple[tuple[_Rule, ...], tuple[_Rule, ...], tuple[_Rule, ...]]:
+    """Return the rules for what begins with a digit, a letter, a sign. found: those of _NEEDED in the text."""
+    rules = [rule for rule in _rules() if not rule.needs or not found.isdisjoint(rule.needs)]
     return (
         tuple(rule for rule in rules if not rule.form.startswith(_NO_DIGIT_FORMS)),
         tuple(rule for rule in rules if rule.form.startswith(_LETTER_FORMS)),
@@ -352,14 +458,12 @@ _FIRST = re.compile(r"[0-9+·A-Zx(（$€£¥￥₩₽₹₫฿₿₺₱^⁰¹²
 
 def tag(text: str, phrase: Phrase) -> Iterator[Tag | str]:
     """Yield the tagged parts of a phrase and, as strings, what stands between them; together the text."""
-    of_digits, of_letters, of_signs = _rules()
+    of_digits, of_letters, of_signs = _rules_for(_NEEDED.intersection(text))
     start = position = 0
     while found := _FIRST.search(text, position):
         position = found.start()
         first = text[position]
         for rule in of_digits if first.isdecimal() else of_letters if first.isalpha() else of_signs:
-            if rule.needs not in text:
-                continue
             match = rule.pattern.match(text, position)
             if match and (rule.where is None or rule.where(match, phrase)):
                 if start < position:

@@ -19,6 +19,7 @@ _ZEROS = re.compile(r"\.0+$")
 _TELEPHONE_DIGITS = str.maketrans("0123456789", "零幺二三四五六七八九")
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻−", "0123456789--")
 _HALVES = {"a": "上午", "p": "下午"}
+_WESTERN = {"k": 10**3, "th": 10**3, "m": 10**6, "b": 10**9, "bn": 10**9, "tr": 10**12}
 _GROUPS = ("", "万", "亿", "万亿", "亿亿")
 
 
@@ -43,7 +44,8 @@ def cardinal(digits: str) -> str:
         if spoken and (is_short or has_gap):
             spoken += "零"
         words = "两" if group == "2" and index else _group(group, not spoken)
-        spoken += words + _GROUPS[index]
+        is_split = index == 3 and groups[2].strip("0")  # 一万两千亿
+        spoken += words + ("万" if is_split else _GROUPS[index])
         has_gap = False
     return f"{spoken}点{by_digits(decimals)}" if point else spoken
 
@@ -141,7 +143,8 @@ def _money(fields: Fields, text: str) -> str:
     number, scale = _of(fields, "number"), fields.get("scale") or ""
     sign, code = fields.get("sign"), fields.get("code")
     name = contexts.CURRENCIES[sign] if sign else contexts.CODES_OF_MONEY[code or ""]
-    return f"{counted(number if scale else _ZEROS.sub('', number))}{scale}{name}"
+    amount = f"{counted(number if scale else _ZEROS.sub('', number))}{scale}"
+    return f"人民币{amount}元" if fields.get("end") and name == "人民币" else amount + name
 
 
 def _range_of_money(fields: Fields, text: str) -> str:
@@ -151,13 +154,23 @@ def _range_of_money(fields: Fields, text: str) -> str:
 
 def _western_money(fields: Fields, text: str) -> str:
     """Thousands, millions and billions, in ten thousands."""
-    scale = {"k": 1000, "m": 10**6, "b": 10**9}[_of(fields, "western")[0].lower()]
+    scale = _WESTERN[_of(fields, "western").lower().removesuffix("illion")[:2]]
     amount = Decimal(_of(fields, "number").replace(",", "")) * scale
     return _money({**fields, "number": f"{amount.normalize():f}"}, text)
 
 
 def _measure(fields: Fields, text: str) -> str:
     return counted(_of(fields, "number")) + contexts.UNITS[_of(fields, "unit")]
+
+
+def _share(fields: Fields, text: str) -> str:
+    """An amount per unit; per hour and per cubic meter come first."""
+    per = contexts.UNITS.get(fields["per"] or "", "")
+    return (
+        f"每{per}{_measure(fields, text)}"
+        if per in ("立方米", "小时")
+        else f"{_measure(fields, text)}每{per}"
+    )
 
 
 def _power(fields: Fields, text: str) -> str:
@@ -173,7 +186,7 @@ def _between(fields: Fields, word: str, first: str, second: str) -> str:
 
 
 def _minutes_and_seconds(fields: Fields, text: str) -> str:
-    seconds = fields["seconds"]
+    seconds = fields["seconds"] or fields.get("seconds_typed")
     spoken = f"{cardinal(_of(fields, 'minutes'))}分"
     return f"{spoken}{cardinal(seconds)}秒" if seconds else spoken
 
@@ -199,15 +212,14 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "telephone.extension": _telephone,
     "serial.room": lambda fields, text: by_digits(text),
     "serial.model": lambda fields, text: "",
+    "serial.size": lambda fields, text: " ",
     "serial.plate": lambda fields, text: by_digits(_of(fields, "digits")),
     "measure.feet": lambda fields, text: (
         f"{cardinal(_of(fields, 'feet'))}英尺{cardinal(_of(fields, 'inches'))}英寸"
     ),
     "duration.primes": _minutes_and_seconds,
     "measure.minutes": _minutes_and_seconds,
-    "measure.share": lambda fields, text: (
-        f"{_measure(fields, text)}每{contexts.UNITS.get(fields['per'] or '', '')}"
-    ),
+    "measure.share": _share,
     "formula.plus": lambda fields, text: "加",
     "fraction.plain": _fraction,
     "date.holidays": lambda fields, text: "到".join(
@@ -222,11 +234,18 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "fraction.mixed": lambda fields, text: (
         f"{cardinal(_of(fields, 'whole'))}又{_between(fields, '分之', 'below', 'above')}"
     ),
-    "date.event": lambda fields, text: by_digits(text.replace("·", "")),
+    "date.event": lambda fields, text: by_digits(re.sub("[·.]", "", text)),
     "cardinal.two": lambda fields, text: "二",
+    "range.figure": lambda fields, text: _between(fields, "杠", "low", "high"),
+    "range.versus": lambda fields, text: _between(fields, re.sub(r"[\d\s.]", "", text), "low", "high"),
+    "ordinal.latin": lambda fields, text: f"第{cardinal(_of(fields, 'number'))}",
+    "measure.beside": lambda fields, text: f"{_measure(fields, text)}，",
     "serial.flight": _telephone,
     "serial.code": lambda fields, text: by_digits(re.sub("[ -]", "", text)),
+    "serial.hex": lambda fields, text: by_digits(text.replace(":", "")),
+    "serial.groups": lambda fields, text: by_digits(text.replace("-", "")),
     "serial.version": lambda fields, text: "点".join(cardinal(part) for part in text.split(".")),
+    "serial.dotted": lambda fields, text: by_digits(text.replace(".", "点")),
     "serial.tail": lambda fields, text: by_digits(text),
     "serial.long": lambda fields, text: by_digits(text),
     "date.full": _date,
@@ -238,7 +257,8 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
         f"{by_digits(_of(fields, 'year'))}年第{cardinal(_of(fields, 'quarter'))}季度"
     ),
     "date.years": lambda fields, text: (
-        f"{by_digits(_of(fields, 'first'))}到{by_digits(_of(fields, 'last'))}年"
+        f"{by_digits(_of(fields, 'first'))}{'至' if fields['till'] == '至' else '到'}"
+        f"{by_digits(_of(fields, 'last'))}年"
     ),
     "date.season": lambda fields, text: (
         f"{by_digits(_of(fields, 'first'))}到{by_digits(_of(fields, 'last'))}"
@@ -255,6 +275,9 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "time.half": _clock,
     "time.always": lambda fields, text: "七乘二十四",
     "duration.clock": _elapsed,
+    "duration.lap": lambda fields, text: (
+        f"{_minutes_and_seconds(fields, text)}{by_digits(_of(fields, 'parts'))}"
+    ),
     "time.range": lambda fields, text: "到".join(
         _clock({"hour": fields[f"{end}hour"], "minutes": fields[f"{end}minutes"]}, text).removesuffix("分")
         for end in ("", "last_")
