@@ -228,7 +228,7 @@ def _joins(phrase: str, word: str) -> bool:
         is_zip = bare in contexts.STATES and _ZIP.match(stripped) is not None
         return is_zip or (bool(opens_number) and _DIGIT.match(stripped) is not None)
     if stripped == "：":
-        return phrase[-1].isdecimal()  # of a time or a ratio: "3：30"
+        return phrase[-1].isdecimal()  # of a time or a ratio
     if phrase[-1] == "：" and not stripped[0].isdecimal():
         return False
     if stripped == "at" and _MONTH_AND_DAY.search(phrase):

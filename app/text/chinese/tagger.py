@@ -63,7 +63,8 @@ def _alternatives(words: object) -> str:
 
 _SIGN = f"(?P<sign>{_alternatives(contexts.CURRENCIES)})"
 _CODE = f"(?P<code>{_alternatives(contexts.CODES_OF_MONEY)})"
-_UNIT = rf"(?P<unit>{_alternatives(contexts.UNITS)})(?![A-Za-z0-9²³/级座股]|(?<=A)[广景公司栋区口出大游门班款型类])"
+_NO_AMPERES = "[广景公司栋区口出大游门班款型类]"  # "3A大作", "4A广告"
+_UNIT = rf"(?P<unit>{_alternatives(contexts.UNITS)})(?![A-Za-z0-9²³/级座股]|(?<=A){_NO_AMPERES})"
 _EMERGENCY = "(?:11[0249]|12[02])"
 _DIALED = rf"(?:{_EMERGENCY}|12306|123[14]5|10010|10086|95\d{{3}})"
 _MONTH_AND_DAY = r"(?<![\d.])1[0-2]\.\d{1,2}(?![\d.]|\s?[%‰日号])"
@@ -444,7 +445,7 @@ def _rules() -> tuple[_Rule, ...]:
 
 @lru_cache(maxsize=512)
 def _rules_for(found: frozenset[str]) -> tuple[tuple[_Rule, ...], tuple[_Rule, ...], tuple[_Rule, ...]]:
-    """Return the rules for what begins with a digit, a letter, a sign. found: those of _NEEDED in the text."""
+    """Return the rules for what begins with a digit, a letter, a sign. found: of _NEEDED, in the text."""
     rules = [rule for rule in _rules() if not rule.needs or not found.isdisjoint(rule.needs)]
     return (
         tuple(rule for rule in rules if not rule.form.startswith(_NO_DIGIT_FORMS)),

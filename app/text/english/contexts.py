@@ -159,6 +159,7 @@ MONTH_BEHIND = _words(
 
 # Chapter and verse behind one of these.
 SCRIPTURE = _words(
+    "ps gen rom cor matt "
     "genesis exodus leviticus deuteronomy joshua judges ruth samuel kings chronicles ezra nehemiah esther "
     "job psalm psalms proverbs ecclesiastes isaiah jeremiah ezekiel daniel hosea joel amos jonah micah "
     "malachi matthew mark luke john acts romans corinthians galatians ephesians philippians colossians titus "
@@ -170,7 +171,8 @@ ROMAN_BEHIND = _words(
     "War Chapter Part Act Scene Volume Vol. Section Book Phase Type Level Article Bowl Figure Title "
     "Appendix Class Stage Grade Episode Season Round Unit Table Annex Schedule Verse Canto Step Division "
     "Group Rocky Rambo Fantasy GTA Mark Saturn Apollo Henry V Hamlet Vatican Olympiad Quest Mk Tier "
-    "Lesson Module Category Factor Schedule Ch. Fig. Sec. Art. Pt. Superbowl WrestleMania Mania Godfather "
+    "Lesson Module Category Factor Schedule "
+    "Sc. sc. Ch. Fig. Sec. Art. Pt. Superbowl WrestleMania Mania Godfather "
     "Generation Gen Corps Titan Halo Diablo Civilization Warcraft Starcraft Doom Plan"
 ) - {"Henry", "V", "Plan", "Hamlet"}
 SMALL_ROMANS = _words("ii iii iv vi vii viii ix xi xii xiii xiv xv xvi xvii xviii xix xx")

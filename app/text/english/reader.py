@@ -40,6 +40,8 @@ _SIGNS = {
         "£": " pounds ",
     },
     **{"¥": " yen ", "₹": " rupees ", "¢": " cents ", "₩": " won ", "₽": " rubles ", "₿": " bitcoin "},
+    **{"∪": " union ", "∩": " intersection ", "⊂": " is a subset of ", "¬": " not ", "∀": " for all "},
+    **{"∃": " there exists ", "∴": " therefore ", "∵": " because ", "∅": " the empty set "},
     **{"∠": " angle ", "⊥": " is perpendicular to ", "∥": " is parallel to ", "∈": " is in "},
     **{"|": ", ", "^": " ", "\\": " ", "~": " ", "_": " ", "#": " ", "*": " ", "/": " "},
     **{"α": " alpha ", "β": " beta ", "γ": " gamma ", "δ": " delta ", "ε": " epsilon ", "θ": " theta "},

@@ -99,6 +99,9 @@ COUNTED = {
     "Sect.": "Section",
     "Art.": "Article",
     "Pt.": "Part",
+    "Ps.": "Psalm",
+    "Sc.": "Scene",
+    "sc.": "scene",
     "pt.": "part",
     "Ex.": "Example",
     "ex.": "example",
@@ -148,6 +151,7 @@ BETWEEN = {
 # Their full stop ends a sentence where the next word is one that begins sentences, or none follows.
 ABBREVIATIONS = {
     "etc.": "et cetera",
+    "doz.": "dozen",
     "Acct.": "Account",
     "acct.": "account",
     "Amt.": "Amount",

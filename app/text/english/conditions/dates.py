@@ -10,6 +10,7 @@ def is_date(found: Match, context: Context) -> bool:
     return 1 <= min(first, second) <= 12 and max(first, second) <= 31 and min(first, second) > 0
 
 
+_FIXED = frozenset(["eta", "etd", "dated", "sunset", "sunrise", "lunch", "arrival", "departure"])
 _AT = frozenset(["at", "by", "from", "until", "till"])  # "after 2000 hours" is so many of them
 
 
@@ -18,14 +19,16 @@ def is_military(found: Match, context: Context) -> bool:
     start = found.start()
     if contexts.HOURS_OF.match(f"{context.text[found.end() :]} {context.phrase.following}"):
         return False
+    is_fixed = context.is_behind(start, _FIXED)
     has_hours = found["unit"] or context.is_ahead(found.end(), contexts.HOURS)
     is_at = context.is_behind(start, _AT) and not context.is_behind(start, contexts.CHANGED, 3)
     is_until = contexts.UNTIL_HOURS.search(
         f"{context.phrase.before} {context.text[:start]}".rstrip()
     ) and not context.is_behind(start, contexts.CHANGED, 7)
-    return bool(has_hours and (found["hour"][0] == "0" or is_at or is_until))
+    return bool(has_hours and (found["hour"][0] == "0" or is_at or is_fixed or is_until))
 
 
+_DUE = frozenset(["by", "until", "till", "before", "after", "since", "due", "through"])
 _COMMON_PARTS = frozenset({(1, 2), (1, 3), (2, 3), (1, 4), (3, 4)})
 
 
@@ -40,6 +43,8 @@ def is_month_and_day(found: Match, context: Context) -> bool:
         return not context.is_ahead(found.end(), contexts.PARTS_AHEAD | contexts.PARTED)
     if contexts.DAY_AHEAD.match(f"{context.text[found.end() :]} {context.phrase.following}".lstrip()):
         return (month, day) not in _COMMON_PARTS
+    if month > day and month <= 12 and behind and behind[0].lower() in _DUE:
+        return True  # no fraction
     return (
         month <= 12
         and day > 12

@@ -88,6 +88,7 @@ DIGITS = compile_rules(
             dates.is_date(found, context) and (found["sign"] != "-" or len(found["year"]) == 4)
         ),
     ),
+    ("date.week", r"(?<!\w)(?P<year>\d{4})-W(?P<week>\d\d)(?:-(?P<weekday>[1-7]))?(?!\w)"),
     ("cardinal.plural", r"(?<=\dx)(?P<digits>\d{1,2})s\b"),
     (
         "date.days",
@@ -149,6 +150,7 @@ DIGITS = compile_rules(
         r"(?<![\d.,:/])(?P<hours>\d\d?):(?P<minutes>[0-5]\d):(?P<seconds>[0-5]\d)(?![\d:]|\s?[AaPp]\.?[Mm])",
         dates.is_elapsed,
     ),
+    ("duration.pace", r"(?<![\w.,:])(?P<minutes>\d{1,2}):(?P<seconds>[0-5]\d)/(?P<per>km|mi|mile)\b"),
     (
         "range.verse",
         r"(?<![\w.,:])(?P<chapter>\d{1,3}):(?P<verse>[1-9]\d{0,2})(?:[-–](?P<last>\d{1,3}))?(?![\d:])",
@@ -237,6 +239,7 @@ DIGITS = compile_rules(
     ),
     ("date.decade", r"(?<![\w.'’$])(?P<digits>[1-9]0)['’]?s\b", dates.is_bare_decade),
     ("date.decade", r"(?<![\w.'’$])(?P<digits>[2-9]0)s(?=-(?:themed|styled?|inspired|era|born|ish|esque)\b)"),
+    ("date.decade", r"(?:(?<=[Mm]id-)|(?<=[Ll]ate-)|(?<=[Ee]arly-))(?P<digits>[1-9]0)s\b"),
     ("date.decade", r"(?<=\ds[-–])(?P<digits>[1-9]0)s\b"),
     ("cardinal.plural", r"(?<![\w.'’$])(?P<digits>[1-9]0)['’]s\b"),
     (
@@ -249,6 +252,7 @@ DIGITS = compile_rules(
         rf"(?<![\d.,:/]){NUMBER}(?:\s?{SCALE})?\s?(?P<sign>{SIGN}|{CODE}){PER_PRICE}",
         amounts.is_money,
     ),
+    ("date.era", rf"(?<![\w,.])(?P<digits>\d{{1,4}}|\d{{1,3}}(?:,\d{{3}})+)\s(?P<era>{contexts.ERAS})(?!\w)"),
     ("measure.basis", rf"(?<![\d.,:/]){NUMBER}\s?bps\b", amounts.is_basis),
     ("measure.points", rf"(?<![\d.,:/]){NUMBER}\s?pts\b", amounts.is_points),
     (
@@ -262,7 +266,6 @@ DIGITS = compile_rules(
         rf"(?<![\d.,:])(?<!^/)(?<![^A-Za-z]/){NUMBER}(?P<gap>\s?){UNIT}(?=/[A-Z][a-z])",
         amounts.is_unit_alone,
     ),
-    ("date.era", rf"(?<![\w,.])(?P<digits>\d{{1,4}}|\d{{1,3}}(?:,\d{{3}})+)\s(?P<era>{contexts.ERAS})(?!\w)"),
     ("range.halves", r"(?<![\w.,-])50-50(?![\w-])"),
     (
         "date.range",
@@ -307,5 +310,8 @@ DIGITS = compile_rules(
         r"(?<![\w.,$:-])(?P<digits>[1-5]\d\d)(?![\d.,]\d|[\w%°/:'’-])",
         codes.is_failure,
     ),
-    ("cardinal.number", r"(?P<number>(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?)"),
+    (
+        "cardinal.number",
+        r"(?P<number>(?:\d{1,3}(?:,\d{3})+(?!\d)|\d{1,2}(?:,\d\d)+,000(?!\d)|\d+)(?:\.\d+)?)",
+    ),
 )

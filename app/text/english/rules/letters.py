@@ -59,7 +59,7 @@ LETTERS = compile_rules(
     ("formula.chemical", r"\b(?=[A-Za-z]*\d)(?:[A-Z][a-z]?\d{0,3}){2,12}(?![\w-])", codes.is_chemical),
     ("formula.function", r"\b(?P<name>[fgh])\((?P<of>[xyztn])\)(?!\w)"),
     ("abbreviation.route", r"\bRte\b\.?(?=\s\d)"),
-    ("electronic.community", r"(?<![\w/])(?P<at>[ru])/(?=(?P<host>[a-z]\w{3,}))", codes.is_community),
+    ("electronic.community", r"(?<![\w/])(?P<at>[ru])/(?=(?P<host>[A-Za-z]\w{3,}))", codes.is_community),
     ("serial.war", r"\bWW(?P<number>[12])\b"),
     ("serial.sharp", r"\b(?P<letter>[A-G])#(?!\w)"),
     ("serial.road", r"\b(?P<letters>US|I|SR|CR)-(?P<digits>\d{1,3})\b"),

@@ -24,7 +24,14 @@ class Rule:
 
 
 _NEEDS = {
-    **{"date.stamp": "T", "measure.pressure": "/", "measure.fraction": "/", "fraction.rare": "/"},
+    **{
+        "date.week": "W",
+        "time.offset": ":",
+        "date.stamp": "T",
+        "measure.pressure": "/",
+        "measure.fraction": "/",
+        "fraction.rare": "/",
+    },
     **{"fraction.common": "/", "date.month_and_day": "/", "range.verse": ":", "range.ratio": ":"},
     **{"duration.clock": ":", "measure.latitude": "°", "serial.network": ".", "serial.version": "."},
     **{"money.comma": ",", "telephone.letters": "-", "serial.year": "-", "serial.model": "-"},
@@ -44,7 +51,7 @@ def alternatives(words: Iterable[str]) -> str:
     return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
 
 
-AMOUNT = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?!\d)"
+AMOUNT = r"(?:\d{1,3}(?:,\d{3})+|\d{1,2}(?:,\d\d)+,\d{3}|\d+)(?:\.\d+)?(?!\d)"
 NUMBER = f"(?P<number>{AMOUNT})"
 SIGN = f"[{units.SIGNS}]"
 PREFIXED = alternatives(units.PREFIXED)

@@ -7,6 +7,7 @@ from firstword.app.text.english.rules.patterns import AMOUNT, NOUN, PER_PRICE, S
 
 # ruff: noqa: RUF001  typographic dashes, quotes and signs are meant
 
+OFFSET = r"(?:(?<=UTC)|(?<=GMT))(?P<sign>[+−-])(?P<hours>\d\d?):(?P<minutes>[0-5]\d)(?![\d:])"
 CURRENCIES = compile_rules(
     (
         "money.range",
@@ -28,6 +29,7 @@ CURRENCIES = compile_rules(
     ("money.amount", rf"(?P<sign>{SIGN})\s?(?P<number>{AMOUNT}|\.\d+){NOUN}{PER_PRICE}", amounts.is_money),
 )
 OTHERS = compile_rules(
+    ("time.offset", OFFSET),
     (
         "telephone.number",
         r"(?<![\w.,$€£])(?:\+\d[\d .()-]{6,20}\d|\(\d{3}\) ?\d{3}[ .-]\d{4}"
@@ -66,6 +68,7 @@ OTHERS = compile_rules(
     ("formula.by", r"(?<=[\w\"'.])\s(?P<sign>x)\s(?=\d)"),
     ("formula.limit", r"(?<![\w)%°])(?<![\w)%°]\s)(?P<sign>[<>])(?=[\d.])"),
     ("formula.compare", r"(?P<sign>[<>≤≥≠≈])\s?(?=[\d.])"),
+    ("serial.hyphen", r"(?:(?<=\bi[3579])|(?<=[A-Z]{2}\d))-(?=\d{4,5}[A-Z]{0,2}\b)"),
     ("serial.hyphen", r"(?<=\d)-(?=\d+(?:\.\d+)?[BM]\b)", codes.is_model_size),
     (
         "range.to",
@@ -83,7 +86,11 @@ OTHERS = compile_rules(
     ("date.decade", r"['’](?P<digits>[1-9]0)s\b"),
     ("date.short_year", r"(?<!\w)['’](?P<digits>\d\d)(?!\w)"),
     ("cardinal.number", r"(?P<number>\.\d+)"),
-    ("electronic.path", r"(?<![\w/.:<)$€£¥])(?:~(?=/))?(?:/[A-Za-z](?:[\w.-]*\w)?)+/?", codes.is_path),
+    (
+        "electronic.path",
+        r"(?<![\w/.:<)$€£¥])(?:~(?=/))?(?:/(?:(?<=~/)\.)?[A-Za-z](?:[\w.-]*\w)?)+/?",
+        codes.is_path,
+    ),
     (
         "electronic.dot",
         r"(?<![\w.])\.(?=(?:env|git(?:ignore|hub)|bashrc|zshrc|vimrc|dockerignore|NET"
@@ -100,6 +107,7 @@ AFTER_DIGIT = compile_rules(
     ("cardinal.per", r"(?<=[a-z])/(?P<per>[A-Za-zµμ]+[²³23]?)(?![\w/])", amounts.is_per),
 )
 CODES = compile_rules(
+    ("time.offset", OFFSET),
     ("cardinal.minus", r"(?:(?<=\bUTC)|(?<=\bGMT))-(?=\d\d?(?![\w-]))"),
     # A letter code and its number: "A4", "COVID-19", "BA2490", "c325b".
     (

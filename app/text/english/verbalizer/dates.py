@@ -110,6 +110,19 @@ def _stamp(fields: Fields, previous: str, is_counted: bool) -> str:
     return f"{_numeric_date(fields, previous, is_counted)}, {time}"
 
 
+def _week(fields: Fields, text: str) -> str:
+    day = fields["weekday"]
+    week = f"{year(value_of(fields, 'year'))} week {cardinal(str(int(value_of(fields, 'week'))))}"
+    return f"{week} day {cardinal(day)}" if day else week
+
+
+def _offset(fields: Fields, text: str) -> str:
+    minutes = value_of(fields, "minutes")
+    sign = "plus" if fields["sign"] == "+" else "minus"
+    spoken = f" {sign} {cardinal(str(int(value_of(fields, 'hours'))))}"
+    return spoken if minutes == "00" else f"{spoken} {cardinal(minutes)}"
+
+
 def _duration(fields: Fields, text: str) -> str:
     parts = [
         counted(digits.lstrip("0") or "0", one)
@@ -139,6 +152,7 @@ def _elapsed(fields: Fields, text: str) -> str:
 FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "date.month_first": _month_first,
     "date.month_and_year": lambda fields, text: _with_year(_month(fields), fields),
+    "date.week": _week,
     "date.decade": _decade,
     "date.era": _era,
     "date.era_first": lambda fields, text: f"A D {_era({**fields, 'era': ''}, text)}".strip(),
@@ -146,6 +160,7 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "date.year": lambda fields, text: year(value_of(fields, "year")),
     "date.short_year": lambda fields, text: _short_year(value_of(fields, "digits")),
     "time.clock": _time,
+    "time.offset": _offset,
     "time.military": _military,
     "time.hour": _time,
     "duration.ago": lambda fields, text: counted(
