@@ -51,7 +51,7 @@ def _long_form(word: str, phrase: Phrase) -> str | None:
         is_numbered = bool(
             following[:1].isdigit()
             or following[:1] == "#"
-            or is_roman(following.rstrip("."))
+            or (is_roman(following.rstrip(".")) and word != "Rev.")  # "Rev. D. Moody"
             or following.rstrip(".") in contexts.SMALL_ROMANS
             or following in _NUMBERS
             or (is_before_code and _CODE.fullmatch(following.rstrip(".")))
@@ -61,8 +61,6 @@ def _long_form(word: str, phrase: Phrase) -> str | None:
         is_limit = word in ("min.", "max.") and following in contexts.LIMITED
         if is_numbered or is_limit:
             return vocabulary.COUNTED[word]
-    if word == "Rev." and following[:1].isdigit():
-        return "Revision"
     if word in vocabulary.WEEKDAYS and is_weekday(word, phrase):
         return vocabulary.WEEKDAYS[word]
     if word in contexts.STREETS and phrase.previous[:1].isdigit() and phrase.previous[-1:].isalpha():

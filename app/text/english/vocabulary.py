@@ -100,6 +100,7 @@ COUNTED = {
     "Art.": "Article",
     "Pt.": "Part",
     "Ps.": "Psalm",
+    "Rev.": "Revision",
     "Sc.": "Scene",
     "sc.": "scene",
     "pt.": "part",
