@@ -28,7 +28,7 @@ def by_digits(digits: str) -> str:
 
 
 def cardinal(digits: str) -> str:
-    """Up to sixteen digits and decimals; 2 is 两 before 千, 万 and 亿, and before a hundred that leads."""
+    """Up to sixteen digits and decimals; a 2 that leads is 两 before 百, 千, 万 and 亿."""
     whole, point, decimals = digits.replace(",", "").partition(".")
     spoken, value = "", whole.lstrip("0")
     if not value:
@@ -43,7 +43,7 @@ def cardinal(digits: str) -> str:
         is_short = len(groups[index]) == 4 and len(group) < 4
         if spoken and (is_short or has_gap):
             spoken += "零"
-        words = "两" if group == "2" and index else _group(group, not spoken)
+        words = "两" if group == "2" and index and not spoken else _group(group, not spoken)
         is_split = index == 3 and groups[2].strip("0")  # 一万两千亿
         spoken += words + ("万" if is_split else _GROUPS[index])
         has_gap = False
@@ -59,7 +59,7 @@ def _group(digits: str, is_first: bool) -> str:
         if has_gap and spoken:
             spoken += "零"
         has_gap = False
-        is_pair = digit == "2" and (unit == "千" or (unit == "百" and not spoken))
+        is_pair = digit == "2" and unit in ("千", "百") and is_first and not spoken
         is_teen = digit == "1" and unit == "十" and not spoken and is_first
         spoken += ("" if is_teen else "两" if is_pair else by_digits(digit)) + unit
     return spoken
