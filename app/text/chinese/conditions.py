@@ -9,7 +9,9 @@ from firstword.app.text.phrases import Phrase
 
 # ruff: noqa: RUF001, RUF002  Chinese punctuation and signs are meant
 
-_CODES = tuple(contexts.CODES.split("|"))
+_CODES = (*contexts.CODES.split("|"), "号", "码")
+
+_LETTERS = tuple(ascii_letters)
 
 Match = re.Match[str]
 Condition = Callable[[Match, Phrase], bool]
@@ -31,7 +33,7 @@ def behind(words: str) -> Condition:
         before = text_before(found, phrase).rstrip()
         code = before.rstrip(ascii_letters)
         for text in (before, code, code[:-1]) if code != before else (before,):
-            text = text.rstrip("是为叫:： ")
+            text = text.rstrip("是为叫:：# ")
             if any(text.removesuffix(link).endswith(endings) for link in ("", "号", "号码")):
                 return True
         return False
@@ -209,6 +211,11 @@ def is_code(found: Match, phrase: Phrase) -> bool:
     before = text_before(found, phrase)
     named = before.rstrip(f"{ascii_letters}{digits}-").rstrip("是为:： ")
     return named.endswith(_CODES)
+
+
+def is_behind_latin(found: Match, phrase: Phrase) -> bool:
+    """ "Chrome 119", which nobody dials."""
+    return text_before(found, phrase).rstrip()[-1:] in _LETTERS
 
 
 def is_behind_name(found: Match, phrase: Phrase) -> bool:

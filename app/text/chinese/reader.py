@@ -19,7 +19,9 @@ _VALUED_ZEROS = re.compile(r"(?<=[0-9])\.0+(?=\s?[元块])")
 _SIGN = re.compile("|".join(re.escape(sign) for sign in contexts.SIGNS))
 _WORD_SIGNS = re.compile(r"(?<=[A-Za-z])(?<![0-9][A-Za-z])(?<![0-9][A-Za-z]{2})[-_](?=[0-9])")
 _LONG_WORD_SIGNS = re.compile(r"(?<=[A-Za-z]{2})[-_](?=[0-9])")
-_PER = re.compile(rf"(?:(?<=[元块角分币镑刀美港日韩次])|(?<=万)(?=/[年月人])|(?<=[元块]/人))/(?=[0-9]*(?:{contexts.PER}))")
+_PER = re.compile(
+    rf"(?:(?<=[元块角分币镑刀美港日韩次])|(?<=万)(?=/[年月人])|(?<=[元块]/人))/(?=[0-9]*(?:{contexts.PER}))"
+)
 _SLASH = re.compile("(?<=[\u3400-\u9fffA-Za-z])/(?=[\u3400-\u9fffA-Za-z])")
 _QUOTIENT = re.compile(
     r"(?<![A-Za-z][A-Za-z])(?<=[A-Za-z零一二三四五六七八九十百千])/(?=[A-Za-z](?![A-Za-z]))"

@@ -43,7 +43,13 @@ _NEEDS = {
     **dict.fromkeys(("formula.plus", "cardinal.plus"), "+"),
     **dict.fromkeys(("cardinal.pair", "cardinal.two"), "2"),
     **{"fraction.thousandths": "‰", "fraction.percents": "%", "date.quarter": "Q", "date.decade": "s"},
-    **{"cardinal.separated": ",", "formula.divided": "÷", "formula.power": "^", "date.zeros": "0"},
+    **{
+        "cardinal.separated": ",",
+        "formula.divided": "÷",
+        "formula.beside": "/",
+        "formula.power": "^",
+        "date.zeros": "0",
+    },
     **{"range.versus": "vV", "range.score": "-–:", "date.season": f"/{_DASHES}", "time.half": "mM"},
     **{"measure.feet": "'′", "duration.primes": "'’′", "measure.minutes": "°", "date.event": "·."},
     **{"formula.times": "·×", "formula.cross": "xX", "serial.model": "-−", "date.era": "AB"},
@@ -161,12 +167,12 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "telephone.known",
-        r"(?<![\w.,])(?:10086|10010|10000|95\d{3}|12\d{3}(?=热线))(?=客服(?!人员)|热线)",
+        r"(?<![\w.,])(?:10086|10010|10000|9[56]\d{3}|12\d{3}(?=热线))(?=客服(?!人员)|热线|专线|反诈)",
         None,
     ),
     (
         "telephone.known",
-        r"(?<![\w.,])[1-9]\d{6,7}(?![\d.%:/,元次个])",
+        r"(?<![\w.,])(?:[1-9]\d{6,7}|[2-9]\d{3}[ -]\d{4})(?![\d.%:/,元次个台部])",
         conditions.behind(contexts.SUBSCRIBED),
     ),
     ("serial.code", rf"(?<![\d.,])(?:{contexts.KNOWN})|(?<=[Hh]\.)26[45]", None),
@@ -187,13 +193,16 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"(?<![\d.:])(?:(?P<hours>\d{1,2}):)?(?P<minutes>\d{1,2}):(?P<seconds>[0-5]\d)(?![\d:])",
         conditions.is_duration,
     ),
-    ("serial.code", r"\d{4}(?![\d.]|\s?元)", conditions.behind("RTX|GTX|RX|锐龙")),
+    ("serial.code", r"\d{3,4}(?![\d.]|\s?元)", conditions.behind("RTX|GTX|RX|锐龙|骁龙|天玑|酷睿")),
     ("serial.plate", r"(?<=i[3579])-(?P<digits>\d{4,5})(?=[A-Z]{0,2}(?![A-Za-z\d]))", None),
     ("serial.code", r"(?<=[A-Za-z])\d{6,}(?![\d.])", None),
     ("serial.code", r"(?:(?<=[a-z])\d{3,}|\d{6,})(?![\d.])", conditions.behind("微信|抖音|群")),
+    ("serial.code", r"\d{5,}(?![\d.]|[人元个名])", conditions.behind("码|号|备")),
     ("serial.code", rf"(?:(?<=[a-z]{{2}})|(?<=SHA))(?!\d00)\d{{3}}(?![\d.,%:]|[{contexts.COUNTING}])", None),
+    ("cardinal.number", r"[1-9]\d?(?=[A-F](?![A-Za-z\d]))", conditions.behind(contexts.SEATS)),
+    ("cardinal.number", rf"(?<![\w.,]){_EMERGENCY}(?![\d.%:/,])", conditions.is_behind_latin),
     ("cardinal.number", r"(?<=[A-Z])(?<![0-9][A-Z])\d{1,2}(?=[A-Za-z](?![A-Za-z\d]))", None),
-    ("serial.plate", r"(?<=[A-Z]{2}\d)-(?P<digits>\d{4})(?!\d)", None),
+    ("serial.plate", r"(?:(?<=[A-Z]{2}\d)-(?=\d{4})|(?<=[A-Z]\d)-(?=\d{3}))(?P<digits>\d{3,4})(?!\d)", None),
     ("serial.code", r"7\d7(?:-\d{1,3})?(?![\d.])", conditions.behind("波音")),
     (
         "cardinal.number",
@@ -207,7 +216,11 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     ("serial.code", r"(?<=[A-Z])\d{4,6}(?![\d.])", conditions.is_plate),
     ("serial.plate", r"(?P<digits>\d[A-Z0-9]{4,5})(?![A-Za-z\d.])", conditions.is_plate),
-    ("serial.plate", r"·(?P<digits>[A-Z0-9]{5,6})(?![A-Za-z\d.])", conditions.is_plate),
+    (
+        "serial.plate",
+        r"·(?P<digits>[A-Z0-9]{4}(?=[港澳学警挂])|[A-Z0-9]{5,6})(?![A-Za-z\d.])",
+        conditions.is_plate,
+    ),
     (
         "serial.code",
         rf"(?!(?:{contexts.FILM_SPEEDS})(?!\d))\d{{4,5}}(?:-(?:19|20)\d\d)?(?![\d.])",
@@ -220,7 +233,7 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "serial.code",
-        r"(?:(?<=[A-Za-z])|(?<=[A-Za-z]-))\d+(?:-\d+)*|\d+(?:-\d+)*(?=-?[A-Za-z])",
+        r"(?:(?<=[A-Za-z])|(?<=[A-Za-z]-))\d+(?:-\d+)*(?!\.?\d)|\d+(?:-\d+)*(?=-?[A-Za-z])",
         conditions.is_code,
     ),
     ("serial.code", r"(?<=No\.)\d{5,}(?![\d.])", None),
@@ -229,8 +242,10 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"(?<![\d.,])(?:\d{4}(?=(?:XT|X|X3D|HX|HS|Ti)(?![A-Za-z\d]))|\d{3}(?=L?i(?![A-Za-z\d])))",
         None,
     ),
+    ("serial.flight", r"(?:(?<=\b9C)|(?<=\b3U))(?P<digits>\d{4})(?!\d)", None),
     ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{1,5})(?=次|航班)", None),
     ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{2,5})(?![\d.])", conditions.behind(contexts.FLIGHTS)),
+    ("serial.code", rf"(?<=\b[A-Z]{{2}})\d{{4}}(?![\d.,%:]|\s?[{contexts.COUNTING}])", None),
     (
         "serial.code",
         r"(?<![\d.,])\d{2,}(?:[ -]\d{2,})*(?![\d.%:,年月日人个名口元])",
@@ -240,7 +255,7 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.code", r"(?<![\d.,-])\d{4}(?: \d{4}){2,}(?: \d{1,4})?(?![\d.])", None),
     ("serial.code", r"(?<![\d.,:])0\d+(?![\d.%:,年月日号/-])", None),
     ("serial.code", r"(?<=[A-Z])(?<![A-Z]{3})\d{3}(?![\d.])", None),
-    ("serial.long", r"\d{16,}", None),
+    ("serial.long", r"\d{16,}|20[0-4]\d(?:0[1-9]|1[0-2])\d{8,}", None),
     (
         "date.full",
         r"(?<!\d)(?P<year>\d{4})([-/.])(?P<month>\d{1,2})\2(?P<day>\d{1,2})(?![\d.])日?",
@@ -348,7 +363,8 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("formula.plus", r"(?<=\d)\+(?=\d{3}(?:处|米|路?段|公里|匝道))", None),
     ("formula.times", r"(?<=\d)\s?·\s?(?=\d)", conditions.has_equals),
     ("formula.times", r"(?<=\d)\s?×\s?(?=\d)", None),
-    ("formula.cross", r"(?<!\b0)(?<=\d)[xX](?=\d)", None),
+    ("formula.cross", r"(?<!\b0)(?<=\d)(?<![A-Z]\d)(?<![A-Z]\d\d)[xX](?=\d)", None),
+    ("formula.beside", r"(?<=\.\d)/(?=\d+\.\d)", None),
     ("formula.divided", r"(?<=\d)\s?÷\s?(?=\d)", None),
     ("measure.speed", rf"(?<![\w.]){_AMOUNT}\s?(?:km/h|KM/H)(?![A-Za-z])", None),
     (
@@ -368,6 +384,9 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         conditions.is_no_power,
     ),
     ("measure.amount", rf"(?<![A-Za-z\d.]){_AMOUNT}\s?{_UNIT}", None),
+    ("measure.amount", rf"(?<![A-Za-z\d.]){_AMOUNT}(?P<unit>V)(?=\d+(?:\.\d+)?A(?![A-Za-z]))", None),
+    ("measure.amount", r"(?<=\dV)(?P<number>\d+(?:\.\d+)?)(?P<unit>A)(?![A-Za-z])", None),
+    ("serial.size", r"(?<=[A-Za-z])-(?=\d)", conditions.is_code),
     ("serial.size", r"-(?=\d+(?:\.\d+)?B(?![A-Za-z\d]))", conditions.is_behind_name),
     ("serial.model", rf"[-−](?=\d)(?!\d+(?:\.\d+)?\s?{_TEMPERATURE})", conditions.is_model),
     ("cardinal.minus", rf"(?<=[个人次天])[-−](?=\d+(?:\.\d+)?\s?{_TEMPERATURE})", None),
@@ -455,7 +474,7 @@ def _rules_for(found: frozenset[str]) -> tuple[tuple[_Rule, ...], tuple[_Rule, .
     )
 
 
-_FIRST = re.compile(r"[0-9+·A-Zx(（$€£¥￥₩₽₹₫฿₿₺₱^⁰¹²³⁴-⁹⁻×÷\-–—−~～\s Ⅰ-ⅿ①-⑳❶-❿㈠-㈩]")
+_FIRST = re.compile(r"[0-9+/·A-Zx(（$€£¥￥₩₽₹₫฿₿₺₱^⁰¹²³⁴-⁹⁻×÷\-–—−~～\s Ⅰ-ⅿ①-⑳❶-❿㈠-㈩]")
 
 
 def tag(text: str, phrase: Phrase) -> Iterator[Tag | str]:

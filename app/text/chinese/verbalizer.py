@@ -296,6 +296,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "formula.minus": lambda fields, text: "减",
     "formula.times": lambda fields, text: "乘",
     "formula.cross": lambda fields, text: "乘",
+    "formula.beside": lambda fields, text: "，",
     "formula.divided": lambda fields, text: "除以",
     "measure.speed": lambda fields, text: f"每小时{counted(_of(fields, 'number'))}公里",
     "measure.amount": _measure,
