@@ -180,6 +180,8 @@ def is_score(found: Match, phrase: Phrase) -> bool:
         return False
     if following.startswith(tuple(contexts.SCORES.split("|"))) or behind(contexts.SCORED)(found, phrase):
         return True
+    if re.search(r"第[\d一二三四五六七]+[节局盘场]$", text_before(found, phrase)):
+        return True
     if ":" in found[0] or text_before(found, phrase).endswith(("第", *contexts.NUMBERED)):
         return False
     return 9 >= int(found["low"]) >= int(found["high"])

@@ -33,7 +33,9 @@ class _Rule:
 _DASHES = "-–—~～至到"
 _NEEDS = {
     **dict.fromkeys(("fraction.mixed", "fraction.plain", "measure.pressure", "date.either_way"), "/"),
-    **dict.fromkeys(("measure.speed", "measure.share", "measure.beside", "time.always"), "/"),
+    **dict.fromkeys(
+        ("measure.speed", "measure.share", "measure.beside", "time.always", "serial.slashes"), "/"
+    ),
     **dict.fromkeys(("time.clock", "duration.clock", "duration.lap", "serial.hex"), ":"),
     **dict.fromkeys(("fraction.division", "formula.minus"), "="),
     **dict.fromkeys(("date.era_year", "date.short_year", "date.years"), "年"),
@@ -158,6 +160,7 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("ordinal.number", r"(?:\d{1,3}(?:,\d{3})+|\d+)(?![\d.])", conditions.is_ordinal),
     ("ordinal.latin", r"(?<![\w.])(?P<number>\d+)(?:st|nd|rd|th)(?![A-Za-z])", None),
     ("cardinal.number", r"(?<![\d.])[3-9]\d00(?=年)", None),
+    ("cardinal.number", rf"(?<![\d.])\d{{2}}(?=年(?:{contexts.YEARS_COUNTED}))", None),
     ("cardinal.number", r"(?<![\d.])\d{2}(?=年(?![代级]))", conditions.behind(contexts.REIGNS)),
     (
         "telephone.known",
@@ -276,6 +279,7 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"(?<![\d/])(?P<year>\d{4})[-/](?P<month>\d{1,2})(?![\d/]|-(?!\d{4}/))",
         conditions.is_month,
     ),
+    ("serial.slashes", r"(?<![\w./])\d{1,3}(?:/\d{1,3}){2}(?![\w./])", None),
     ("date.quarter", r"(?<!\d)(?P<year>\d{4})年?Q(?P<quarter>[1-4])", None),
     (
         "date.full",
@@ -357,10 +361,9 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("formula.plus", r"(?<=[a-zA-Z²³)])\s?\+\s?(?=[\da-zA-Z(])", conditions.has_equals),
     ("cardinal.plus", r"(?<![\d%])\+(?=\d+(?:\.\d+)?%)", conditions.is_changed),
     ("formula.plus", r"(?<!\d)\+(?=\d+(?:\.\d+)?%)", conditions.is_behind_word),
-    ("formula.plus", r"(?<=[\d%])\s?\+\s?(?=\d+/\d|(?<=%.)\d)", None),
+    ("formula.plus", r"(?<=[\d%])\s?\+\s?(?=\d)", None),
     ("formula.plus", r"(?<=[A-Za-z)）])\+(?=\d)", None),
     ("formula.plus", r"\+(?=\d+[个件台盒包只瓶套张份])", conditions.is_behind_word),
-    ("formula.plus", r"(?<=\d)\+(?=\d{3}(?:处|米|路?段|公里|匝道))", None),
     ("formula.times", r"(?<=\d)\s?·\s?(?=\d)", conditions.has_equals),
     ("formula.times", r"(?<=\d)\s?×\s?(?=\d)", None),
     ("formula.cross", r"(?<!\b0)(?<=\d)(?<![A-Z]\d)(?<![A-Z]\d\d)[xX](?=\d)", None),

@@ -246,6 +246,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "serial.groups": lambda fields, text: by_digits(text.replace("-", "")),
     "serial.version": lambda fields, text: "点".join(cardinal(part) for part in text.split(".")),
     "serial.dotted": lambda fields, text: by_digits(text.replace(".", "点")),
+    "serial.slashes": lambda fields, text: "，".join(cardinal(part) for part in text.split("/")),
     "serial.tail": lambda fields, text: by_digits(text),
     "serial.long": lambda fields, text: by_digits(text),
     "date.full": _date,

@@ -59,6 +59,7 @@ AMOUNTS = MEASURES | _words("tons dollars euros points votes")
 ABOUT = _words(
     "about over under nearly almost around roughly approximately some than to of with has have had"
 )
+JEWELRY = _words("gold white rose yellow ring necklace jewelry chain")  # of so many karats
 RACES = _words("run race walk swim ride course dash row resolution video tv screen monitor")
 
 # Behind one of these, or before one of WEATHERED, C and F behind a number are degrees.

@@ -30,6 +30,8 @@ def is_unit(found: Match, context: Context) -> bool:
         return False
     is_apart = found.string[found.start("unit") - 1].isspace()
     if unit == "in":
+        if found.string[end : end + 2].strip("-").isdecimal():
+            return False  # "1-in-5"
         rest = found.string[end:].strip()
         is_closed = not context.ahead(end) and (not rest or rest[0] in ".,;:!?)")
         is_sized = context.is_ahead(end, contexts.MEASURED | {"x", "×", "by"})
@@ -126,6 +128,8 @@ def is_behind_long_number(found: Match, context: Context) -> bool:
 def is_scale(found: Match, context: Context) -> bool:
     """Whether K, M or B behind a number is one, not the letter of a room or a name."""
     scale, number, end = found["scale"], found["number"], found.end()
+    if scale == "K" and context.is_ahead(end, contexts.JEWELRY):
+        return False
     if scale == "K" and number in ("4", "8") and not context.is_ahead(end, contexts.COUNTABLE):
         return False
     if context.is_behind(found.start(), contexts.LETTERED):

@@ -136,7 +136,9 @@ _CHANGED_TO = frozenset(["from", "to", "by"])
 
 
 def is_year(found: Match, context: Context) -> bool:
-    """Four digits are a year unless they count what follows."""
+    """Four digits are a year unless they count what follows, or stand in a formula."""
+    if context.has_equals and not context.ahead(found.end())[:1].isalpha():
+        return False
     if context.is_behind(found.start(), contexts.YEAR_BEHIND):
         return not _measures(found, context)
     return (
