@@ -204,7 +204,7 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.code", rf"(?:(?<=[a-z]{{2}})|(?<=SHA))(?!\d00)\d{{3}}(?![\d.,%:]|[{contexts.COUNTING}])", None),
     ("cardinal.number", r"[1-9]\d?(?=[A-F](?![A-Za-z\d]))", conditions.behind(contexts.SEATS)),
     ("cardinal.number", rf"(?<![\w.,]){_EMERGENCY}(?![\d.%:/,])", conditions.is_behind_latin),
-    ("cardinal.number", r"(?<=[A-Z])(?<![0-9][A-Z])\d{1,2}(?=[A-Za-z](?![A-Za-z\d]))", None),
+    ("cardinal.number", r"(?<=[A-Z])(?<![0-9][A-Z])[1-9]\d?(?=[A-Za-z](?![A-Za-z\d])|[a-z]{2})", None),
     ("serial.plate", r"(?:(?<=[A-Z]{2}\d)-(?=\d{4})|(?<=[A-Z]\d)-(?=\d{3}))(?P<digits>\d{3,4})(?!\d)", None),
     ("serial.code", r"7\d7(?:-\d{1,3})?(?![\d.])", conditions.behind("波音")),
     (
@@ -373,7 +373,7 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     (
         "measure.share",
         rf"(?<![A-Za-z\d.]){_AMOUNT}\s?(?P<unit>{_alternatives(contexts.UNITS)})"
-        rf"/(?:(?=\d+\s?(?:m?[lLs]|d[lL]|h|min)(?![A-Za-z]))|(?P<per>{_alternatives(contexts.UNITS)})(?![\w/²³]))",
+        rf"/(?:(?=(?:\d+\s?(?:m?[lLs]|d[lL]|h|min)|100\s?g)(?![A-Za-z]))|(?P<per>{_alternatives(contexts.UNITS)})(?![\w/²³]))",
         None,
     ),
     (

@@ -160,7 +160,8 @@ def _western_money(fields: Fields, text: str) -> str:
 
 
 def _measure(fields: Fields, text: str) -> str:
-    return counted(_of(fields, "number")) + contexts.UNITS[_of(fields, "unit")]
+    unit = contexts.UNITS[_of(fields, "unit")]
+    return (cardinal if unit.endswith("度") else counted)(_of(fields, "number")) + unit
 
 
 def _share(fields: Fields, text: str) -> str:

@@ -231,6 +231,7 @@ SHORT_FORMS = {
     "Rd": "Road",
     "w/": "with",
     "w/o": "without",
+    "w/in": "within",
     "b/c": "because",
     "a/c": "A C",
     "c/o": "care of",

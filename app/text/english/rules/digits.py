@@ -190,7 +190,9 @@ DIGITS = compile_rules(
     (
         "measure.feet",
         r"(?P<number>\d+)['′’](?!\w)",
-        lambda found, context: context.is_ahead(found.end(), contexts.SIZES),
+        lambda found, context: (
+            context.is_ahead(found.end(), contexts.SIZES) or context.behind(found.start()) == ["x"]
+        ),
     ),
     ("measure.inches", r"(?P<number>\d+(?:\.\d+)?)(?:″|\"(?!\w))", amounts.has_inches),
     ("measure.degrees", r"(?<![\w.])(?P<number>\d+\.\d+)(?P<unit>[CF])\b"),
@@ -283,7 +285,7 @@ DIGITS = compile_rules(
         behind(frozenset(["iso", "iec", "en", "iso/iec"])),
     ),
     ("range.ratio", r"(?<![\w:])(?P<low>\d+):(?P<high>\d+)(?![\d:])"),
-    ("serial.model", r"(?<![\w.,$:-])(?P<digits>7[0-8]7)-(?P<variant>[1-9]00)(?![\w-])"),
+    ("serial.model", r"(?<![\w.,$:-])(?P<digits>7[0-8]7)-(?P<variant>[1-9]00)(?=(?:ER|LR|F)?(?![\w-]))"),
     (
         "serial.model",
         r"(?<![\w.,$:-])(?P<digits>\d{3})-(?P<variant>\d{1,3})(?![\w-])",
