@@ -9,7 +9,7 @@ from firstword.app.text.language import (
     MIN_LATIN_LETTERS,
     NAMES,
     detect_language,
-    shares_script,
+    is_readable,
     unspoken_languages,
 )
 
@@ -26,7 +26,7 @@ class OtherLanguages:
 
     Most of a text is judged, not a name or a sentence in it. English is never refused: it is what a text in
     Latin letters counts as where nothing tells its language; segments that are too short to tell it are
-    judged together. Nor is a language refused that is written in the script of a spoken one, as single
+    judged together. Nor is a language refused that is written in the script of a spoken one, where single
     letters tell the two apart.
     """
 
@@ -51,7 +51,7 @@ class OtherLanguages:
                 language = detect_language(self._short)
                 unspoken += [code for code in (language,) if code not in (*info.languages, *unspoken)]
                 self._short = ""
-        if language in unspoken and language != DEFAULT and not shares_script(language, info.languages):
+        if language in unspoken and language != DEFAULT and not is_readable(spoken, language, info.languages):
             self._num_unspoken[language] = self._num_unspoken.get(language, 0) + num_letters
         only = f"{info.checkpoint:.60} speaks {', '.join(info.languages)} only"
         return [

@@ -6,6 +6,7 @@ import io
 import lzma
 import re
 import threading
+from collections import Counter
 from collections.abc import Collection
 from importlib.resources import files
 from typing import Any, Final
@@ -225,10 +226,19 @@ def unspoken_languages(text: str, language: str, spoken: Collection[str]) -> lis
     return sorted(found)
 
 
-def shares_script(language: str, spoken: Collection[str]) -> bool:
-    """Whether a spoken language is written in a script, other than the Latin one, of this language."""
+def is_readable(text: str, language: str, spoken: Collection[str]) -> bool:
+    """Whether a text is written in a script, other than the Latin one, of a spoken language.
+
+    A fifth of it at most may be in another: Chinese with a の in it is readable where Chinese is spoken,
+    Japanese is not.
+    """
     scripts = set().union(*(_WRITTEN_IN.get(code, {code}) for code in spoken))
-    return not scripts.isdisjoint(_WRITTEN_IN.get(language, {language}))
+    if scripts.isdisjoint(_WRITTEN_IN.get(language, {language})):
+        return False
+    letters = Counter[str]()
+    for word in _WORDS.finditer(text):
+        letters[(word.lastgroup or "").replace("han", "zh")] += len(word[0])
+    return 5 * sum(letters[script] for script in letters.keys() - scripts - {"latin"}) <= letters.total()
 
 
 def has_ordinal_stops(*spoken: str) -> bool:

@@ -97,6 +97,15 @@ def test_single_letters_do_not_make_a_text_another_language_of_a_spoken_script()
         judge(REFUSING, russian)
 
 
+@pytest.mark.parametrize("text", ["こんにちは、今日はいい天気ですね。", "今日は天気がいい。"])
+def test_japanese_is_refused_where_chinese_is_spoken(text: str) -> None:
+    with pytest.raises(
+        InvalidRequest, match=r"seems to be Japanese \(ja\).* firstword download CosyVoice2-0\.5B"
+    ):
+        judge(replace(REFUSING, languages=("en", "zh")), text)
+    judge(replace(REFUSING, languages=("en", "ja")), text)
+
+
 def test_a_refusal_proposes_english_where_it_is_spoken() -> None:
     with pytest.raises(InvalidRequest, match="ask for the language en,"):
         judge(replace(REFUSING, languages=("zh", "en")), "Сегодня хорошая погода.")
