@@ -1,7 +1,7 @@
 """`python -m training.live ws://localhost:8000`: what a stop in mid-sentence or a leading mark costs.
 
 A running server speaks each sentence whole, flushed and paused behind a quarter, a half and three quarters of
-its words, by each of the speakers, and once behind each leading mark; Whisper tiny.en counts what is wrong.
+its words, by each English speaker, and once behind each leading mark; Whisper tiny.en counts what is wrong.
 """
 
 import argparse
@@ -78,12 +78,12 @@ def main() -> None:
     )
     parser.add_argument("url", help="of a server, ws://…")
     parser.add_argument("--sentences", type=int, default=20, metavar="N")
-    parser.add_argument(
-        "--speakers", nargs="+", metavar="NAME", help="all that the server has if none is named"
-    )
+    parser.add_argument("--speakers", nargs="+", metavar="NAME", help="all English ones if none is named")
     given = parser.parse_args()
     with urlopen(given.url.replace("ws", "http", 1) + "/speakers") as answer:
-        speakers = given.speakers or [one["name"] for one in json.load(answer)["speakers"]]
+        known = [(one["name"], one["description"]) for one in json.load(answer)["speakers"]]
+    english = [name for name, who in known if who is None or who["language"].startswith("en")]
+    speakers = given.speakers or english
     every = evaluation_sentences()
     texts = every[:: len(every) // given.sentences][: given.sentences]
     whisper = Whisper()

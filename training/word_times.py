@@ -41,7 +41,7 @@ Differences = dict[str, list[float]]  # milliseconds, of each speaker's words
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m training.word_times", description=__doc__.split("\n")[0])
     parser.add_argument("--sentences", type=int, default=50, help="for each speaker")
-    parser.add_argument("--speakers", nargs="+", metavar="NAME", help="all if left out")
+    parser.add_argument("--speakers", nargs="+", metavar="NAME", help="all English ones if left out")
     parser.add_argument("--checkpoint", type=Path, default=BUILTIN, help="model directory")
     parser.add_argument("--in-pieces", action="store_true", help="text word by word, as it is written")
     parser.add_argument("--teachers", action="store_true", help="their speech, not the generated")
@@ -50,7 +50,10 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, help="file for their distribution")
     arguments = parser.parse_args()
     sentences = [text for text in evaluation_sentences() if _PLAIN.fullmatch(text)][: arguments.sentences]
-    speakers = arguments.speakers or [*open_checkpoint(arguments.checkpoint).load_speakers()]
+    checkpoint = open_checkpoint(arguments.checkpoint)
+    described = checkpoint.load_descriptions()
+    others = {name for name, who in described.items() if not who.language.startswith("en")}
+    speakers = arguments.speakers or [name for name in checkpoint.load_speakers() if name not in others]
     if arguments.teachers:
         differences = of_teachers(
             arguments.checkpoint, read_settings(arguments.settings), speakers, sentences
