@@ -31,6 +31,7 @@ from training.text_tokenizer import read_mandarin_tokenizer
 
 STAGE = "mandarin_language_model"
 _HELD_EVERY = 20  # lines that were heard, of which one is kept from the training to see how it goes
+_MIXED_TIMES = 6  # that a line with words of both languages comes, since few have them
 _WITH_ENGLISH = 0.07  # lines with an English one before or behind them, for each line of Mandarin
 _FASTER = 5.0  # new rows, which begin with nothing, beside the network, which knows a language
 _TEXT_SCALE, _FREE_SCALE, _HEAD_FREE_SCALE, _SUM_SCALE, _HEAD_SUM_SCALE = 0.05, 0.02, 0.002, 0.08, 0.02
@@ -53,6 +54,7 @@ def run(settings: Settings) -> None:
     dice.numpy.shuffle(lines)
     num_held = len(lines) // _HELD_EVERY
     held, lines = lines[:num_held], [*lines[num_held:], *unheard]
+    lines += [one for one in lines if (one.tokens < NUM_CODES).any()] * (_MIXED_TIMES - 1)
     lines += with_english(lines, english, dice.numpy)
     (period,), (comma,) = tokenizer.encode("."), tokenizer.encode(",")
     vocabulary = model.lm.vocabulary
