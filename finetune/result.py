@@ -151,10 +151,10 @@ def _write_speakers(checkpoint: Checkpoint, out: Path, added: Mapping[str, Speak
 
 def _place(source: Path, target: Path) -> None:
     """Link what is large, copy the rest, if it is there; a target that is there is replaced."""
-    if not source.is_file():
-        return
     target.parent.mkdir(parents=True, exist_ok=True)
     target.unlink(missing_ok=True)
+    if not source.is_file():
+        return
     if source.suffix in _LINKED:
         try:
             os.link(source, target)

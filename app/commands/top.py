@@ -174,7 +174,8 @@ def _view(window: Window, server: Mapping[str, Any], url: str) -> "RenderableTyp
         ("firstword ", "bold"), f"{url}  {server['checkpoint']} on {server['backend']}  ", state, "\n"
     )
     waiting = last.total("tts_queue_depth") + last.total("tts_file_queue_depth")
-    running, slots = last.total("tts_requests_in_flight") - waiting, last.total("tts_max_streams")
+    running = max(0.0, last.total("tts_requests_in_flight") - waiting)  # listings of tokens wait, too
+    slots = last.total("tts_max_streams")
     table = Table.grid(padding=(0, 2))
     table.add_row(
         "streams",

@@ -131,14 +131,14 @@ def is_alone(found: Match, phrase: Phrase) -> bool:
 def is_behind_house(found: Match, phrase: Phrase) -> bool:
     """ "3号楼1205" and "B座1205", "我住1801" and "12号302" where nothing is counted."""
     before = text_before(found, phrase).rstrip()
-    if re.search(r"住在?$|\d[号层楼]$", before):
+    if re.search(r"住在?$|\d[层楼]$|(?<![月\d])\d{1,2}号$", before):
         return not text_ahead(found, phrase)[:1].isalnum()
     return re.search("(?:单元|[栋幢]|号楼|[A-Za-z]座)$", before) is not None
 
 
 def is_years(found: Match, phrase: Phrase) -> bool:
     """ "2018-2020" that counts nothing."""
-    return found["first"] < found["last"] and not text_ahead(found, phrase)[:1].isalnum()
+    return found["first"] < found["last"] and not text_ahead(found, phrase).lstrip()[:1].isalnum()
 
 
 def is_behind_word(found: Match, phrase: Phrase) -> bool:
@@ -152,7 +152,10 @@ def is_month(found: Match, phrase: Phrase) -> bool:
 def is_short_year(found: Match, phrase: Phrase) -> bool:
     """ "98年", not "12年" that somebody waited."""
     following = found.string[found.end() : found.end() + 1] or phrase.following[:1]
-    if re.match(r"\d{1,2}月|[上下]半|[初末]|底(?!薪)|春节|国庆|高考", text_ahead(found, phrase)):
+    if re.match(
+        r"\d{1,2}月|[上下]半|末|初(?![中高级步学等恋])|底(?![薪层部])|春节|国庆|高考",
+        text_ahead(found, phrase),
+    ):
         return True
     before = text_before(found, phrase).rstrip()[-1:]
     if (following and following in contexts.YEAR_COUNTED) or (before and before in contexts.YEAR_COUNTING):
@@ -176,13 +179,13 @@ def is_extension(found: Match, phrase: Phrase) -> bool:
 def is_score(found: Match, phrase: Phrase) -> bool:
     """ "以3-1获胜", "皇马3-1巴萨", "男女比2:10"; a range goes up."""
     following = text_ahead(found, phrase).lstrip()
-    if following.startswith(tuple(contexts.NO_SCORES)) or "=" in found.string:
+    if following.startswith((*contexts.NO_SCORES, "等于", "的值", "是多少")) or "=" in found.string:
         return False
     if following.startswith(tuple(contexts.SCORES.split("|"))) or behind(contexts.SCORED)(found, phrase):
         return True
     if re.search(r"第[\d一二三四五六七]+[节局盘场]$", text_before(found, phrase)):
         return True
-    if ":" in found[0] or text_before(found, phrase).endswith(("第", *contexts.NUMBERED)):
+    if ":" in found[0] or re.search(f"(?:{contexts.NO_SCORED})$", text_before(found, phrase)):
         return False
     return 9 >= int(found["low"]) >= int(found["high"])
 
@@ -212,7 +215,8 @@ def is_code(found: Match, phrase: Phrase) -> bool:
     """ "序列号X9K2-77PL", whose letters and digits are one word."""
     before = text_before(found, phrase)
     named = before.rstrip(f"{ascii_letters}{digits}-").rstrip("是为:： ")
-    return named.endswith(_CODES)
+    is_day = re.search(r"[\d一二三四五六七八九十]号$", named) is not None
+    return named.endswith(_CODES) and not is_day
 
 
 def is_behind_latin(found: Match, phrase: Phrase) -> bool:

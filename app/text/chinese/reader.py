@@ -33,7 +33,7 @@ _SHARP = re.compile(r"(?<![A-Za-z])(?P<letter>[CF])#")
 _LEADING_POINT = re.compile(r"(?<![\w.])\.(?=[A-Za-z])")
 _DAY = re.compile(r"(?:周|星期|礼拜)[一二三四五六日天]\s?$|月\s?$")
 _PATH = re.compile(r"(?:/[A-Za-z][\w.-]*)+/?")
-_COLON = re.compile("(?<=[0-9])[：∶](?=[0-9])")
+_COLON = re.compile("(?<=[0-9])(?:∶|：(?![0-9]+[个人名条种天次位项步年月台件]))(?=[0-9])")
 _INCREMENT = re.compile(r"(?<=[A-Za-z])\+\+")
 _NUMBER_SIGN = re.compile("(?<=[0-9])#(?=楼|栋|宿舍|机|厂房|车间|仓|炉|泵|门|电梯|线|桥|井|库|会议)")
 _HALVES = {"AM": "上午", "PM": "下午", "A.M.": "上午", "P.M.": "下午"}

@@ -103,7 +103,11 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         conditions.is_score,
     ),
     ("range.figure", r"(?P<low>\d{1,2})-(?P<high>\d{1,2})(?![\d.-])", conditions.is_figure),
-    ("range.versus", r"(?<![\w.])(?P<low>\d{1,2})\s?[vV][sS]?\.?\s?(?P<high>\d{1,2})(?![A-Za-z\d.])", None),
+    (
+        "range.versus",
+        r"(?<![\w.])(?P<low>\d{1,2})(?:[vV]|\s?[vV][sS]\.?\s?)(?P<high>\d{1,2})(?![A-Za-z\d.])",
+        None,
+    ),
     (
         "measure.pressure",
         r"(?<!\d)(?P<above>\d{2,3})/(?P<below>\d{2,3})(?P<unit>\s?(?:mmHg|毫米汞柱))?(?![\d/])",
@@ -199,9 +203,21 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.code", r"\d{3,4}(?![\d.]|\s?元)", conditions.behind("RTX|GTX|RX|锐龙|骁龙|天玑|酷睿")),
     ("serial.plate", r"(?<=i[3579])-(?P<digits>\d{4,5})(?=[A-Z]{0,2}(?![A-Za-z\d]))", None),
     ("serial.code", r"(?<=[A-Za-z])\d{6,}(?![\d.])", None),
-    ("serial.code", r"(?:(?<=[a-z])\d{3,}|\d{6,})(?![\d.])", conditions.behind("微信|抖音|群")),
-    ("serial.code", r"\d{5,}(?![\d.]|[人元个名])", conditions.behind("码|号|备")),
-    ("serial.code", rf"(?:(?<=[a-z]{{2}})|(?<=SHA))(?!\d00)\d{{3}}(?![\d.,%:]|[{contexts.COUNTING}])", None),
+    (
+        "serial.code",
+        r"(?:(?<=[a-z])\d{3,}|\d{6,})(?![\d.]|[多余人个位粉用次])",
+        conditions.behind("微信|抖音|群"),
+    ),
+    (
+        "serial.code",
+        rf"\d{{5,}}(?![\d.]|\s?[{contexts.COUNTING}多余份套吨步字笔单款张辆户股平公])",
+        conditions.behind("码|号|ICP备"),
+    ),
+    (
+        "serial.code",
+        rf"(?:(?<=[a-z]{{2}})|(?<=SHA))(?!\d00)\d{{3}}(?![\d.,%:]|[{contexts.COUNTING}]|[KMGT]B?(?![A-Za-z]))",
+        None,
+    ),
     ("cardinal.number", r"[1-9]\d?(?=[A-F](?![A-Za-z\d]))", conditions.behind(contexts.SEATS)),
     ("cardinal.number", rf"(?<![\w.,]){_EMERGENCY}(?![\d.%:/,])", conditions.is_behind_latin),
     ("cardinal.number", r"(?<=[A-Z])(?<![0-9][A-Z])[1-9]\d?(?=[A-Za-z](?![A-Za-z\d])|[a-z]{2})", None),
@@ -251,7 +267,7 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.code", rf"(?<=\b[A-Z]{{2}})\d{{4}}(?![\d.,%:]|\s?[{contexts.COUNTING}])", None),
     (
         "serial.code",
-        r"(?<![\d.,])\d{2,}(?:[ -]\d{2,})*(?![\d.%:,年月日人个名口元])",
+        r"(?<![\d.,])\d{2,}(?:[ -]\d{2,})*(?![\d.%:,年月日人个名口元万亿条件份笔单多余]|\s[个件份笔单条])",
         conditions.behind(contexts.CODES),
     ),
     ("cardinal.number", r"(?<![\w.,])111(?![\d.%:/,])", None),
@@ -414,7 +430,7 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     (
         "range.to",
         r"(?:(?<=\d[A-Za-z])|(?<=\d[A-Za-z]{2}))\s?[-–—~～]\s?"
-        rf"(?=\d+(?:\.\d+)?\s?(?:{_alternatives(contexts.UNITS)}|[KMGT]B)(?![A-Za-z\d]))",
+        rf"(?=\d+(?:\.\d+)?\s?(?:{_alternatives(contexts.UNITS)}|[A-Za-z]{{1,2}})(?![A-Za-z\d]))",
         None,
     ),
     (

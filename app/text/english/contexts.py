@@ -292,3 +292,10 @@ LEADING_WORDS = ARTICLES | _words(
     "these those is are was were be very so too not no some any every each"
 )
 """The next word belongs to one of these: an utterance does not end behind it while more may come."""
+
+# Before "by 3/2", of which a fraction is said.
+SCALED = re.compile(
+    r"\b(?:multipl|divid|scal|increas|decreas|reduc|grow|grew|rais|rise|rose|won|win|los[et]|ratio|factor|times)\w*"
+    r"\b(?: \S+){0,3} by\s*$",
+    re.IGNORECASE,
+)

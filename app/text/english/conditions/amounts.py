@@ -125,10 +125,13 @@ def is_behind_long_number(found: Match, context: Context) -> bool:
     return unit in units.UNITS and (not found["per"] or is_per(found, context))
 
 
+_KARATS = frozenset(["9", "10", "14", "18", "22", "24"])
+
+
 def is_scale(found: Match, context: Context) -> bool:
     """Whether K, M or B behind a number is one, not the letter of a room or a name."""
     scale, number, end = found["scale"], found["number"], found.end()
-    if scale == "K" and context.is_ahead(end, contexts.JEWELRY):
+    if scale == "K" and number in _KARATS and context.is_ahead(end, contexts.JEWELRY):
         return False
     if scale == "K" and number in ("4", "8") and not context.is_ahead(end, contexts.COUNTABLE):
         return False

@@ -44,7 +44,7 @@ def is_month_and_day(found: Match, context: Context) -> bool:
     if contexts.DAY_AHEAD.match(f"{context.text[found.end() :]} {context.phrase.following}".lstrip()):
         return (month, day) not in _COMMON_PARTS
     if month > day and month <= 12 and behind and behind[0].lower() in _DUE:
-        return True  # no fraction
+        return not contexts.SCALED.search(f"{context.phrase.before} {context.text[: found.start()]}")
     return (
         month <= 12
         and day > 12
