@@ -60,6 +60,13 @@ async def test_one_view_of_a_server(services: Service, url: str) -> None:
     assert ("75%" in lines["flow"], "25%" in lines["vocoder"]) == (True, True)
 
 
+async def test_what_waits_without_being_a_stream_counts_no_stream_less(services: Service, url: str) -> None:
+    services.metrics.max_streams.set(4)
+    services.metrics.queue_depth.set(2)  # listings of tokens
+    result = await asyncio.to_thread(run, "top", "--once", "--url", url)
+    assert "0 of 4, 2 waiting" in result.stdout
+
+
 async def test_an_unready_server_says_why(services: Service, url: str) -> None:
     assert isinstance(services.engine, FakeEngine)
     services.engine.status = EngineStatus(is_ready=False, reason="draining")
