@@ -1,14 +1,16 @@
 """Speech tokens that are listed cost what they would as audio."""
 
 import asyncio
+from collections.abc import AsyncGenerator
 
 import pytest
 
 from firstword.app.budget import WorkLimits
+from firstword.app.core.interface import ListedTokens
 from firstword.app.errors import Draining, InvalidRequest, SpeakerNotFound, SynthesisFailed
 from firstword.app.text.marks import Voice
 from firstword.app.text.stream import Item
-from firstword.models.lm.tokens import GenerationFailed
+from firstword.models.lm.tokens import GenerationFailed, TokenStream
 from tests.support.toy_engine import ToyEngine, ToyText, asked
 
 pytestmark = pytest.mark.anyio
@@ -41,12 +43,19 @@ async def test_a_voice_that_nobody_has_is_known_before_any_token() -> None:
     assert {tokens.segment for tokens in listed} == {0, 1}
 
 
+async def begun(
+    toy: ToyEngine, text: str
+) -> tuple[AsyncGenerator[ListedTokens], asyncio.Task[ListedTokens], TokenStream]:
+    """Return a listing that waits for its first tokens, which are told by hand, and where to tell them."""
+    toy.generator.is_by_hand = True
+    listing = toy.engine.list_tokens(asked(text))
+    coming = asyncio.create_task(anext(listing))
+    return listing, coming, await toy.generator.coming.get()
+
+
 async def test_the_end_of_a_segment_is_told_that_comes_while_its_tokens_are_sent() -> None:
     async with ToyEngine() as toy:
-        toy.generator.is_by_hand = True
-        listing = toy.engine.list_tokens(asked("Hi."))
-        first = asyncio.create_task(anext(listing))
-        tokens = await toy.generator.coming.get()
+        listing, first, tokens = await begun(toy, "Hi.")
         toy.generator.say(tokens, [72, 105, 46], ends=False)
         assert (await first).ids == (72, 105, 46)
         tokens.end("eos")
@@ -55,10 +64,7 @@ async def test_the_end_of_a_segment_is_told_that_comes_while_its_tokens_are_sent
 
 async def test_a_failure_is_told_that_comes_while_tokens_are_sent() -> None:
     async with ToyEngine() as toy:
-        toy.generator.is_by_hand = True
-        listing = toy.engine.list_tokens(asked("First one. Second one."))
-        first = asyncio.create_task(anext(listing))
-        tokens = await toy.generator.coming.get()
+        listing, first, tokens = await begun(toy, "First one. Second one.")
         toy.generator.say(tokens, [72], ends=False)
         await first
         tokens.fail(GenerationFailed("it is gone"))
@@ -69,10 +75,7 @@ async def test_a_failure_is_told_that_comes_while_tokens_are_sent() -> None:
 @pytest.mark.parametrize("is_sending", [True, False])
 async def test_a_listing_that_outlasts_the_drain_ends_with_an_error_it_can_see(is_sending: bool) -> None:
     async with ToyEngine() as toy:
-        toy.generator.is_by_hand = True
-        listing = toy.engine.list_tokens(asked("First one. Second one."))
-        coming = asyncio.create_task(anext(listing))
-        tokens = await toy.generator.coming.get()
+        listing, coming, tokens = await begun(toy, "First one. Second one.")
         if is_sending:
             toy.generator.say(tokens, [72], ends=False)
             await coming

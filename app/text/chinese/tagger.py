@@ -73,6 +73,7 @@ _SIGN = f"(?P<sign>{_alternatives(contexts.CURRENCIES)})"
 _CODE = f"(?P<code>{_alternatives(contexts.CODES_OF_MONEY)})"
 _NO_AMPERES = "[广景公司栋区口出大游门班款型类]"  # "3A大作", "4A广告"
 _UNIT = rf"(?P<unit>{_alternatives(contexts.UNITS)})(?![A-Za-z0-9²³/级座股]|(?<=A){_NO_AMPERES})"
+_LATER = r"(?=[0-9]|(?:次日|翌日|[早晚]上?|[上下]午|凌晨|中午)\d)"  # what a range goes to
 _EMERGENCY = "(?:11[0249]|12[02])"
 _DIALED = rf"(?:{_EMERGENCY}|12306|123[14]5|10010|10086|95\d{{3}})"
 _MONTH_AND_DAY = r"(?<![\d.])1[0-2]\.\d{1,2}(?![\d.]|\s?[%‰日号])"
@@ -435,12 +436,12 @@ _ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "range.to",
-        r"(?<=[0-9%日号点分万亿千百℃])\s?[-–—]\s?(?=[0-9]|(?:次日|翌日|[早晚]上?|[上下]午|凌晨|中午)\d)",
+        rf"(?<=[0-9%日号点分万亿千百℃])\s?[-–—]\s?{_LATER}",
         None,
     ),
     (
         "range.to",
-        r"(?<=[0-9%日号点分万亿千百元块岁米斤个人次天秒℃])\s?[~～]\s?(?=[0-9]|(?:次日|翌日|[早晚]上?|[上下]午|凌晨|中午)\d)",
+        rf"(?<=[0-9%日号点分万亿千百元块岁米斤个人次天秒℃])\s?[~～]\s?{_LATER}",
         None,
     ),
     (
