@@ -1,10 +1,12 @@
 """One server for all tests that leave it as they found it."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from firstword.models.runtimes.onnx.formats import PRODUCTS_FILE
 from tests.e2e.fronts import TRITONSERVER, Front, triton_front
 from tests.e2e.server import Server, serving
 
@@ -18,16 +20,25 @@ def lexicon(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory, lexicon: Path) -> Iterator[Server]:
-    with serving(tmp_path_factory.mktemp("data"), max_streams=16, grpc_port=0, lexicon=lexicon) as server:
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The server's."""
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture(scope="session")
+def server(data_dir: Path, lexicon: Path) -> Iterator[Server]:
+    with serving(data_dir, max_streams=16, grpc_port=0, lexicon=lexicon) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
+def triton(tmp_path_factory: pytest.TempPathFactory, server: Server, data_dir: Path) -> Iterator[Front]:
+    """Computes in the server's number formats: two processes that measure may choose differently."""
     if TRITONSERVER is None:
         pytest.skip("needs tritonserver: make setup-triton")
-    with triton_front(tmp_path_factory.mktemp("triton")) as front:
+    folder = tmp_path_factory.mktemp("triton")
+    shutil.copy(data_dir / PRODUCTS_FILE, folder)
+    with triton_front(folder) as front:
         yield front
 
 
