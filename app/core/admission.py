@@ -91,12 +91,8 @@ class Admission:
         self._played = _Line("streams", 1, max_queued, queue_timeout_s)
         self._files = _Line("files", _SLOTS_PER_FILE, max_queued_files, file_queue_timeout_s)
         self._background = _Line("background streams", _SLOTS_PER_FILE, MAX_BACKGROUND, None)
-        self._has_free_slot = asyncio.Event()  # not every slot is taken by the others
-        self._has_free_slot.set()
         self.is_draining = False
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self._is_busy = asyncio.Event()  # the opposite of _idle, for who waits for a stream
+        self._changed = asyncio.Event()  # how many run, or may
         self._num_begun = 0  # streams that did not have to wait; one that had to follows another
 
     @property
@@ -128,10 +124,8 @@ class Admission:
         self.refuse_if_draining()
         if not line.waiters and self._has_slot(line):
             line.num_running += 1
-            self._idle.clear()
-            self._is_busy.set()
             self._num_begun += 1
-            self._note_free_slot()
+            self._changed.set()
             return Slot(self, line)
         if len(line.waiters) >= line.max_waiting:
             why = f"{line.num_running} {line.what} run and {len(line.waiters)} wait"
@@ -174,30 +168,30 @@ class Admission:
                     waiter.set_exception(self._draining(line))
 
     async def wait_until_idle(self) -> None:
-        await self._idle.wait()
+        await self._wait_until(lambda: not self.num_running)
 
     async def wait_until_quiet(self, seconds: float) -> None:
         """Wait until no stream has run for that many seconds in a row."""
         is_quiet = False
         while not is_quiet:
-            await self._idle.wait()
+            await self.wait_until_idle()
             num_begun = self._num_begun
             await asyncio.sleep(seconds)
-            is_quiet = self._idle.is_set() and num_begun == self._num_begun
+            is_quiet = not self.num_running and num_begun == self._num_begun
 
     async def wait_for_stream(self) -> None:
-        """Wait until a stream runs."""
-        await self._is_busy.wait()
+        """Wait until a stream runs, or has come and gone."""
+        num_begun = self._num_begun
+        await self._wait_until(lambda: self.num_running > 0 or self._num_begun != num_begun)
 
     async def wait_for_free_slot(self) -> None:
         """Wait while streams that are not in the background take every slot."""
-        await self._has_free_slot.wait()
+        await self._wait_until(lambda: self._played.num_running + self._files.num_running < self.max_streams)
 
-    def _note_free_slot(self) -> None:
-        if self._played.num_running + self._files.num_running < self.max_streams:
-            self._has_free_slot.set()
-        else:
-            self._has_free_slot.clear()
+    async def _wait_until(self, is_so: Callable[[], bool]) -> None:
+        while not is_so():
+            self._changed.clear()
+            await self._changed.wait()
 
     def _has_slot(self, line: _Line) -> bool:
         num_others = 0 if line is self._played else self._played.num_running
@@ -214,9 +208,6 @@ class Admission:
     def _end(self, line: _Line) -> None:
         line.num_running -= 1
         self._give_slots()
-        if self.num_running == 0:
-            self._idle.set()
-            self._is_busy.clear()
 
     def _give_slots(self) -> None:
         """Give what is free to those that still wait for it, played streams first."""
@@ -226,7 +217,7 @@ class Admission:
                 if not waiter.done():
                     waiter.set_result(None)
                     waiting.num_running += 1
-        self._note_free_slot()
+        self._changed.set()
 
     def _draining(self, line: _Line) -> Draining:
         return Draining(
