@@ -7,18 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from firstword.app.audio.dsp import LeadingSilence, Samples, Tempo, within_full_scale
-from firstword.app.budget import Work
-from firstword.app.core.audio_queue import AudioQueue
 from firstword.app.core.interface import Audio, Flushed
-from firstword.app.core.parts import StreamParts
-from firstword.app.core.request import SynthesisRequest
-from firstword.app.core.text import Utterance
+from firstword.app.core.parts import SpokenRequest
+from firstword.app.core.text import Spoken, Utterance
 from firstword.app.core.tokens import wait_for
 from firstword.app.core.transcript import Silence, TimedWord
 from firstword.app.errors import SynthesisFailed
-from firstword.app.events import Stage, StreamEvents, WentWrong
+from firstword.app.events import Stage, WentWrong
 from firstword.app.options import HopStrategy
-from firstword.app.telemetry.stream_stats import StreamStats
 from firstword.models.token2wav_step import StepInput
 
 MAX_CHUNKS = 4  # of a hop
@@ -30,33 +26,21 @@ _SILENCE_PEAK = 10 ** (-45 / 20)
 class AudioTask:
     """Turns utterances into the audio that its listener takes from `queue`."""
 
-    def __init__(
-        self,
-        request: SynthesisRequest,
-        parts: StreamParts,
-        events: StreamEvents,
-        stats: StreamStats,
-        queue: AudioQueue,
-        work: Work,
-        keeps: bool,
-    ) -> None:
-        """work: that of the request. keeps: whether all audio stays in `pieces`."""
+    def __init__(self, spoken: SpokenRequest, keeps: bool) -> None:
+        """keeps: whether all audio stays in `pieces`."""
         self.pieces: list[Audio] = []
-        self._delivery = request.delivery
-        self._parts = parts
-        self._token2wav = parts.pool.token2wav
-        self._events = events
-        self._stats = stats
-        self._queue = queue
-        self._work = work
-        self._keeps = keeps
-        trims = parts.post_processing.trims_silence and request.speech is None
-        self._silence = LeadingSilence(self._token2wav.sample_rate_hz) if trims else None
-        watermark = parts.post_processing.watermark
-        self._marker = None if watermark is None else watermark.marker(self._token2wav.sample_rate_hz)
         self.num_samples = 0  # made so far
+        self._spoken = spoken
+        self._keeps = keeps
+        self._token2wav = spoken.parts.pool.token2wav
+        self._queue = spoken.audio
+        sample_rate_hz, processing = self._token2wav.sample_rate_hz, spoken.parts.post_processing
+        trims = processing.trims_silence and spoken.request.speech is None
+        self._silence = LeadingSilence(sample_rate_hz) if trims else None
+        watermark = processing.watermark
+        self._marker = None if watermark is None else watermark.marker(sample_rate_hz)
 
-    async def run(self, utterances: asyncio.Queue[Utterance | Silence | Flushed | None]) -> None:
+    async def run(self, utterances: asyncio.Queue[Spoken | None]) -> None:
         """Speak utterances in order.
 
         Raises SynthesisFailed if one fails or has no audio, InvalidRequest for more audio than there may be.
@@ -74,18 +58,18 @@ class AudioTask:
         await self._put_held()
 
     async def _speak_checked(self, utterance: Utterance) -> None:
-        tokens, emit = utterance.tokens, self._events.emit
+        tokens, events = utterance.tokens, self._spoken.events
         try:
             peak = await self._speak(utterance)
         finally:
-            emit(Stage("lm", utterance.started_s, self._events.clock(), tokens.compute_s))
+            events.emit(Stage("lm", utterance.started_s, events.clock(), tokens.compute_s))
         if tokens.reason == "token_loop" or tokens.reason == "max_tokens":
-            emit(WentWrong(tokens.reason))
+            events.emit(WentWrong(tokens.reason))
         if utterance.transcript.num_samples == 0:
-            emit(WentWrong("empty"))
+            events.emit(WentWrong("empty"))
             raise SynthesisFailed("the language model said nothing for a segment")
         if peak < _SILENCE_PEAK:
-            emit(WentWrong("silence"))
+            events.emit(WentWrong("silence"))
 
     async def _speak(self, utterance: Utterance) -> float:
         """Speak an utterance to its end; return its highest sample.
@@ -93,20 +77,21 @@ class AudioTask:
         A chunk takes as many tokens as token2wav wants, lookahead included, so the chunks depend on the
         tokens alone and never on how fast they come or the client reads.
         """
-        parts, token2wav, events = self._parts, self._token2wav, self._events
-        tokens, transcript = utterance.tokens, utterance.transcript
+        parts, token2wav, events = self._spoken.parts, self._token2wav, self._spoken.events
+        tokens, transcript, speaker = utterance.tokens, utterance.transcript, utterance.speaker
+        delivery = self._spoken.request.delivery
         state = token2wav.start(
-            utterance.speaker.prompt_state,
+            speaker.prepared.prompt_state,
             utterance.seed,
             utterance.uses_flow_prompt,
-            self._delivery.context == "full",
+            delivery.context == "full",
         )
         await wait_for(tokens, 1)
         first_token_s = events.passed("prefill", utterance.started_s)
         await wait_for(tokens, token2wav.tokens_wanted(state))
         events.passed("first_hop", utterance.started_s)
         shaper = UtteranceShaper(
-            token2wav.sample_rate_hz, self._silence, utterance.rate, utterance.gain, self._delivery.volume
+            token2wav.sample_rate_hz, self._silence, utterance.rate, speaker.gain, delivery.volume
         )
         if utterance.words is not None:
             utterance.words.first_sample = self.num_samples
@@ -130,7 +115,7 @@ class AudioTask:
             if len(samples) or is_last:
                 ended = self._ended_words(utterance, position, shaper.num_trimmed, is_last)
             if len(samples) or ended:
-                self._stats.first.spoken(len(samples) / token2wav.sample_rate_hz)
+                self._spoken.stats.first.spoken(len(samples) / token2wav.sample_rate_hz)
                 await self._put(Audio(samples, ended))
         transcript.total_samples = transcript.num_samples
         return shaper.peak
@@ -144,13 +129,13 @@ class AudioTask:
             return ()
         ended = words.take_ended(details[:num_tokens], num_trimmed, transcript.num_samples, is_last)
         transcript.words += ended
-        if self._stats.word_times != "estimated":
-            self._stats.word_times = words.found
+        if self._spoken.stats.word_times != "estimated":
+            self._spoken.stats.word_times = words.found
         return ended
 
     async def _put(self, audio: Audio) -> None:
         self.num_samples += len(audio.samples)
-        self._work.check_audio(self.num_samples / self._token2wav.sample_rate_hz)
+        self._spoken.reading.work.check_audio(self.num_samples / self._token2wav.sample_rate_hz)
         if self._marker is not None:
             audio = Audio(await asyncio.to_thread(self._marker.feed, audio.samples), audio.words)
         await self._give_out(audio)

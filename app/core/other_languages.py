@@ -1,5 +1,6 @@
 """What becomes of a text in a language that the checkpoint does not speak: a warning, or a refusal."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from firstword.app.core.request import EngineInfo
@@ -12,6 +13,7 @@ from firstword.app.text.language import (
     is_readable,
     unspoken_languages,
 )
+from firstword.app.text.segment import Item, Segment
 
 MIN_LETTERS: Final = 2  # a single one, such as a Greek one in a formula, says nothing
 PUBLISHED: Final = {
@@ -58,6 +60,13 @@ class OtherLanguages:
             f"the text seems to have {_named(code)} in it, and {only}; {remedy(code, info)}"
             for code in unspoken
         ]
+
+    def read_all(self, items: Iterable[Item], warnings: list[str]) -> None:
+        """Read the segments among the items; add what to warn of, each once."""
+        for item in items:
+            if isinstance(item, Segment):
+                found = self.read(item.spoken, item.language)
+                warnings += [warning for warning in found if warning not in warnings]
 
     def check(self, is_whole: bool = True) -> None:
         """Raise InvalidRequest where most of what was read is not spoken, and such a text is refused.

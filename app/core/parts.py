@@ -1,55 +1,26 @@
-"""The parts of a running voice that all its streams share."""
+"""What streams are made with: the parts of a running voice, and the request that they speak."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from firstword.app.audio.watermark import Watermark
 from firstword.app.budget import Work
 from firstword.app.clients import Client
 from firstword.app.core.admission import Admission
+from firstword.app.core.audio_queue import AudioQueue
 from firstword.app.core.phrase_cache import PhraseCache
-from firstword.app.core.prompt import PromptBuilder
 from firstword.app.core.request import EngineInfo, ResolvedReading, SynthesisRequest
 from firstword.app.core.token2wav_pool import Token2WavPool
-from firstword.app.events import Subscriber, ignore
+from firstword.app.core.tokens import PromptBuilder
+from firstword.app.events import StreamEvents, Subscriber, ignore
 from firstword.app.options import HopStrategy
 from firstword.app.speakers.interface import PreparedSpeaker, PreparedSpeakers
+from firstword.app.telemetry.stream_stats import StreamStats
 from firstword.app.text.language import primary_language
-from firstword.app.text.marks import Reading, SpeechMarks
-from firstword.app.text.segment import Item, Mode, Segment, main_language
+from firstword.app.text.marks import Voice
+from firstword.app.text.segment import Item, Segment, main_language
+from firstword.app.text.stream import TextFrontend
 from firstword.models.lm.tokens import TokenGenerator
-
-
-class ItemFeed(Protocol):
-    """Reads a text that comes in pieces; used by one thread at a time."""
-
-    def read(self, piece: str, flushes: bool, is_end: bool = True) -> Sequence[Item]:
-        """Return the segments that are complete, and what happens between them.
-
-        is_end: False, text will follow what is flushed.
-        """
-        ...
-
-
-class TextReader(Protocol):
-    """The text step; `firstword.app.text.stream.TextFrontend` implements it. Any thread may call it."""
-
-    @property
-    def marks(self) -> SpeechMarks: ...
-
-    @property
-    def version(self) -> str: ...
-
-    def open(
-        self,
-        mode: Mode,
-        language: str | None,
-        reading: Reading,
-        warnings: list[str],
-        work: Work,
-        finds_words: bool = False,
-    ) -> ItemFeed: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +42,20 @@ class PostProcessing:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class LeveledSpeaker:
+    """A speaker, and the factor that brings its samples to the wanted loudness."""
+
+    prepared: PreparedSpeaker
+    gain: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class StreamParts:
     """The networks and services that make a stream. A voice by itself has no admission and no cache."""
 
     info: EngineInfo
     speakers: PreparedSpeakers
-    text: TextReader
+    text: TextFrontend
     prompt_builder: PromptBuilder
     generator: TokenGenerator
     pool: Token2WavPool
@@ -113,25 +92,48 @@ class StreamParts:
         language = main_language(item for item in items if isinstance(item, Segment))
         return self.info.default_speakers.get(language or "")
 
-    async def prepared(
+    async def speaker_of(
         self, request: SynthesisRequest, name: str | None, on_miss: Callable[[], None] = lambda: None
-    ) -> PreparedSpeaker:
+    ) -> "LeveledSpeaker":
         """Return the request's speaker, of that name. Raises as `PreparedSpeakers.prepared` does."""
         reference = request.voice.reference
+        if reference is None:
+            return await self.speaker(name, request.client, on_miss)
         if isinstance(reference, PreparedSpeaker):
-            return reference
-        speaker = await self.speakers.prepared(name, request.client, reference, on_miss)
-        if reference is not None:
-            reference.release()
-        return speaker
+            return LeveledSpeaker(reference)
+        prepared = await self.speakers.prepared(name, request.client, reference, on_miss)
+        reference.release()
+        return LeveledSpeaker(prepared)
 
-    async def gain(self, name: str | None, client: Client, speaker: PreparedSpeaker) -> float:
-        """Return the factor that brings the speaker of that name to the wanted loudness."""
-        if self.post_processing.gain_of is None:
-            return 1.0
-        return self.post_processing.gain_of(await self.speakers.identity(name, client), speaker)
+    async def speaker(
+        self, name: str | None, client: Client, on_miss: Callable[[], None] = lambda: None
+    ) -> "LeveledSpeaker":
+        """Return the speaker of that name. Raises as `PreparedSpeakers.prepared` does."""
+        prepared = await self.speakers.prepared(name, client, on_miss=on_miss)
+        gain_of = self.post_processing.gain_of
+        if gain_of is None:
+            return LeveledSpeaker(prepared)
+        return LeveledSpeaker(prepared, gain_of(await self.speakers.identity(name, client), prepared))
+
+    def named_speakers(self, items: Iterable[Item], client: Client) -> dict[str, str]:
+        """Return the speakers that marks name, by the name in the mark. Raises SpeakerNotFound."""
+        names = [item.name for item in items if isinstance(item, Voice) and item.name is not None]
+        return {name: self.speakers.get(name, client, takes_alias=True).name for name in names}
 
     async def aclose(self) -> None:
         """End what computes; a stream that still runs fails."""
         await self.generator.aclose()
         await self.pool.aclose()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SpokenRequest:
+    """A request as it is spoken: what the tasks of its stream share."""
+
+    request: SynthesisRequest
+    reading: ResolvedReading
+    seed: int  # of the first utterance
+    parts: StreamParts
+    events: StreamEvents
+    stats: StreamStats
+    audio: AudioQueue  # what the listener has not taken yet

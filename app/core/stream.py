@@ -13,7 +13,7 @@ from firstword.app.core.admission import Slot
 from firstword.app.core.audio import AudioTask
 from firstword.app.core.audio_queue import AudioQueue
 from firstword.app.core.interface import Audio, StreamEvent
-from firstword.app.core.parts import StreamParts
+from firstword.app.core.parts import LeveledSpeaker, SpokenRequest, StreamParts
 from firstword.app.core.phrase_cache import Phrase
 from firstword.app.core.request import SynthesisRequest
 from firstword.app.core.text import Mark, TextTask
@@ -69,14 +69,12 @@ class SpeechStream:
         parts.info.check(request)
         events = events or StreamEvents(parts.clock, parts.on_event)
         self.request = request
-        self.reading = reading = parts.resolved(request)
+        self.reading = parts.resolved(request)
         self.sample_rate_hz = parts.info.sample_rate_hz
         self.watermark = parts.post_processing.watermark
         self.stats = StreamStats(len(request.text or ""), parts.info.speaker_of(request))
         self.state: State = "waiting"
         self.has_left = asyncio.Event()
-        self._parts = parts
-        self._events = events
         events.subscribe(self.stats.on_event)
         seed = secrets.randbits(31) if request.seed is None else request.seed
         delivery = request.delivery
@@ -86,7 +84,10 @@ class SpeechStream:
             parts.clock,
             delivery.is_played,
         )
-        self._text = TextTask(request, reading, seed, parts, events, self.stats, self._audio)
+        self._spoken = SpokenRequest(request, self.reading, seed, parts, events, self.stats, self._audio)
+        self._parts = parts
+        self._events = events
+        self._text = TextTask(self._spoken)
         self._running = set() if running is None else running
         self._has_all_text = request.text is not None or request.speech is not None
         self._waiting: asyncio.Timeout | None = None  # while it waits to be admitted
@@ -194,31 +195,25 @@ class SpeechStream:
                 parts.admission.refuse_if_draining()
             return partial(self._replay, phrase)
         began_s = events.clock()
-        note_miss = partial(setattr, self.stats.first, "is_speaker_ready", False)
-        name = self.reading.speaker
-        speaker, gain = await parts.prepared(request, name, note_miss), 1.0
-        if request.voice.reference is None:
-            gain = await parts.gain(name, request.client, speaker)
+        name, note_miss = self.reading.speaker, self.stats.first.note_speaker_miss
+        speaker = await parts.speaker_of(request, name, note_miss)
         if isinstance(request.speech, SentRecording):
-            check_converts(speaker)
+            check_converts(speaker.prepared)
         prepared_s = events.passed("speaker", began_s, **({"name": self.speaker} if self.speaker else {}))
         if parts.admission is not None:
             delivery = request.delivery
             self._slot = await parts.admission.acquire(not delivery.is_played, delivery.is_background)
         counts = {} if request.delivery.is_played else {"is_file": 1}
         events.passed("queue", prepared_s, **counts)
-        return partial(self._run, speaker, gain, key)
+        return partial(self._run, speaker, key)
 
-    async def _run(self, speaker: PreparedSpeaker, gain: float, phrase_key: str | None) -> None:
+    async def _run(self, speaker: LeveledSpeaker, phrase_key: str | None) -> None:
         """Speak; keep what was spoken under the key, if there is one."""
         parts, text = self._parts, self._text
-        keeps = phrase_key is not None
-        audio = AudioTask(
-            self.request, parts, self._events, self.stats, self._audio, self.reading.work, keeps
-        )
+        audio = AudioTask(self._spoken, keeps=phrase_key is not None)
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(text.run(speaker, gain))
+                tasks.create_task(text.run(speaker))
                 tasks.create_task(audio.run(text.utterances))
             # A text that was still being written says nothing of how fast it could have been made.
             if self._slot is not None and self.request.mode == "whole" and self.request.delivery.is_played:

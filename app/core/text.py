@@ -4,22 +4,19 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from functools import partial
 
-from firstword.app.core.audio_queue import AudioQueue
 from firstword.app.core.interface import Flushed
 from firstword.app.core.other_languages import OtherLanguages
-from firstword.app.core.parts import ItemFeed, StreamParts
-from firstword.app.core.request import ResolvedReading, SynthesisRequest
+from firstword.app.core.parts import LeveledSpeaker, SpokenRequest
 from firstword.app.core.tokens import start
 from firstword.app.core.transcript import Silence, UtteranceTranscript
 from firstword.app.core.word_aligner import UtteranceWords
 from firstword.app.errors import InvalidRequest
-from firstword.app.events import Stage, StreamEvents
-from firstword.app.speakers.interface import PreparedSpeaker, SentRecording
-from firstword.app.telemetry.stream_stats import StreamStats
+from firstword.app.events import Stage
+from firstword.app.speakers.interface import SentRecording
 from firstword.app.text.marks import Pause, Rate, Voice
 from firstword.app.text.segment import Item, Segment, first_sentence, main_language
+from firstword.app.text.stream import MarkedFeed
 from firstword.models.lm.tokens import TokenStream
 
 MAX_PENDING_COMMANDS = 10_000  # pieces of text and flushes that were not read yet
@@ -40,11 +37,13 @@ class Utterance:
     transcript: UtteranceTranscript
     seed: int
     started_s: float
-    speaker: PreparedSpeaker
+    speaker: LeveledSpeaker
     uses_flow_prompt: bool
     rate: float
-    gain: float  # of its samples
     words: UtteranceWords | None = None  # None: nobody asked
+
+
+Spoken = Utterance | Silence | Flushed
 
 
 class TextTask:
@@ -53,42 +52,29 @@ class TextTask:
     All work on text runs in threads; nothing else does here.
     """
 
-    def __init__(
-        self,
-        request: SynthesisRequest,
-        resolved: ResolvedReading,
-        seed: int,
-        parts: StreamParts,
-        events: StreamEvents,
-        stats: StreamStats,
-        audio: AudioQueue,
-    ) -> None:
-        """resolved: how the request is read. seed: of the first utterance. audio: what the listener still
-        has, which decides how long a writer may pause."""
-        self.utterances: asyncio.Queue[Utterance | Silence | Flushed | None] = asyncio.Queue(
-            1
-        )  # None: the end
+    def __init__(self, spoken: SpokenRequest) -> None:
+        """spoken: what its listener still has of it decides how long a writer may pause."""
+        self.utterances: asyncio.Queue[Spoken | None] = asyncio.Queue(1)  # None: the end
         self.transcripts: list[UtteranceTranscript] = []
         self._num_unspoken = 0  # of them: they take no seed
-        self._request = request
-        self._resolved = resolved
-        self._seed = seed
-        self._parts = parts
-        self._events = events
-        self._stats = stats
-        self._audio = audio
-        self._languages = OtherLanguages(parts.info, resolved.language)
+        self._spoken = spoken
+        self._request = spoken.request
+        self._parts = spoken.parts
+        self._languages = OtherLanguages(spoken.parts.info, spoken.reading.language)
         self._commands: asyncio.Queue[str | Mark] = asyncio.Queue(MAX_PENDING_COMMANDS)
         self._token_streams: list[TokenStream] = []  # of the language model, until they end
         self._open: Utterance | None = None  # the one that text is pushed to, in continuous mode
-        self._own: tuple[PreparedSpeaker, float]  # the request's speaker and its gain, from `run` on
-        self._follows_text = resolved.follows_text  # until it is known who speaks
-        self._is_named = False  # by a mark, the speaker of what follows
-        self._speaker: PreparedSpeaker  # of what follows, as the gain and the rate are
-        self._gain = 1.0
-        self._ending_ids: tuple[int, ...] = ()  # of the open utterance, should it end here
-        self._rate = 1.0
+        self._ending_ids: tuple[int, ...] = ()  # of it, should it end here
+        self._own: LeveledSpeaker  # the request's speaker, from `run` on
+        self._follows_text = spoken.reading.follows_text  # until it is known who speaks
+        self._named: LeveledSpeaker | None = None  # the speaker of what follows, where a mark names one
+        self._rate = 1.0  # of what follows
         self._char_start = 0  # of the item that is handled, in the stream's text
+
+    @property
+    def _speaker(self) -> LeveledSpeaker:
+        """Who speaks what follows."""
+        return self._own if self._named is None else self._named
 
     def push(self, command: str | Mark) -> None:
         """Take a piece of text or what happens behind it. Raises InvalidRequest if too much waits."""
@@ -105,25 +91,24 @@ class TextTask:
             self._parts.generator.stop(tokens)
         self._token_streams.clear()
 
-    async def run(self, speaker: PreparedSpeaker, gain: float) -> None:
+    async def run(self, speaker: LeveledSpeaker) -> None:
         """Speak text as early as is safe; what cannot be spoken becomes no utterance.
 
-        speaker, gain: of the request, until a mark names another one.
+        speaker: of the request, until a mark names another one.
         """
-        self._own = speaker, gain
-        self._speaker, self._gain = self._own
-        request, text = self._request, self._parts.text
+        self._own = speaker
+        request, reading = self._request, self._spoken.reading
         if request.speech is not None:
             await self._speak_tokens(request.speech)
         else:
             assert request.mode != "tokens", "tokens are no text"
             feed = await asyncio.to_thread(
-                text.open,
+                self._parts.text.open,
                 request.mode,
-                self._resolved.language,
-                self._resolved.reading,
-                self._stats.warnings,
-                self._resolved.work,
+                reading.language,
+                reading.reading,
+                self._spoken.stats.warnings,
+                reading.work,
                 request.delivery.wants_words,
             )
             if request.text is not None:
@@ -131,10 +116,11 @@ class TextTask:
             else:
                 await self._speak_pieces(feed)
             if self._follows_text:
-                self._events.passed("speaker", self._events.clock(), name=self._parts.info.default_speaker)
+                events = self._spoken.events
+                events.passed("speaker", events.clock(), name=self._parts.info.default_speaker)
         await self.utterances.put(None)
 
-    async def _speak_pieces(self, feed: ItemFeed) -> None:
+    async def _speak_pieces(self, feed: MarkedFeed) -> None:
         command: str | Mark = ""
         while command is not Mark.END:
             command = await self._next_command()
@@ -158,7 +144,7 @@ class TextTask:
     async def _pause_when_dry(self, tokens: TokenStream) -> None:
         """Speak what came once the writer pauses, the model waits for text and the listener soon runs dry."""
         await asyncio.sleep(self._parts.pacing.writer_pause_s)
-        audio, is_dry = self._audio, False
+        audio, is_dry = self._spoken.audio, False
         while not is_dry:
             await audio.wait_until_empty()
             num_tokens = len(tokens.ids)
@@ -173,34 +159,26 @@ class TextTask:
         """Speak the text that came to its end, though its sentence goes on."""
         if self._open is not None:
             self._finish_open()
-            self._stats.pauses.append(self._char_start)
+            self._spoken.stats.pauses.append(self._char_start)
 
-    async def _read(self, feed: ItemFeed, piece: str, flushes: bool, is_end: bool = True) -> Sequence[Item]:
+    async def _read(self, feed: MarkedFeed, piece: str, flushes: bool, is_end: bool = True) -> Sequence[Item]:
         """Read a piece in a thread; warn of languages that are not spoken.
 
         Raises InvalidRequest where most of the text is in one, and that is refused; unless it is flushed, not
         by its first words.
         """
-        stats, began_s = self._stats, self._events.clock()
+        events, began_s = self._spoken.events, self._spoken.events.clock()
         items = await asyncio.to_thread(feed.read, piece, flushes, is_end)
-        segments = [item for item in items if isinstance(item, Segment)]
-        ended_s = self._events.clock()
-        self._events.emit(Stage("text", began_s, ended_s, ended_s - began_s, {"segments": len(segments)}))
-        for segment in segments:
-            warnings = self._languages.read(segment.spoken, segment.language)
-            stats.warnings += [warning for warning in warnings if warning not in stats.warnings]
+        ended_s = events.clock()
+        counts = {"segments": sum(isinstance(item, Segment) for item in items)}
+        events.emit(Stage("text", began_s, ended_s, ended_s - began_s, counts))
+        self._languages.read_all(items, self._spoken.stats.warnings)
         self._languages.check(is_whole=flushes)
         return items
 
-    def _named(self, items: Sequence[Item]) -> dict[str, str]:
-        """Return the speakers that marks name, by the name in the mark. Raises SpeakerNotFound."""
-        get, client = self._parts.speakers.get, self._request.client
-        names = [item.name for item in items if isinstance(item, Voice) and item.name is not None]
-        return {name: get(name, client, takes_alias=True).name for name in names}
-
     async def _speak(self, items: Sequence[Item]) -> None:
         parts, request = self._parts, self._request
-        names = self._named(items)  # before anything is spoken
+        names = parts.named_speakers(items, request.client)  # before anything is spoken
         if self._follows_text:
             await self._choose_speaker([item for item in items if isinstance(item, Segment)])
         for item in items:
@@ -218,13 +196,9 @@ class TextTask:
                     self.transcripts.append(silence.transcript)
                     await self.utterances.put(silence)
                 case Voice(name=None):
-                    self._is_named = False
-                    self._speaker, self._gain = self._own
+                    self._named = None
                 case Voice():
-                    self._is_named = True
-                    name = names[item.name or ""]
-                    self._speaker = await parts.speakers.prepared(name, request.client)
-                    self._gain = await parts.gain(name, request.client, self._speaker)
+                    self._named = await parts.speaker(names[item.name or ""], request.client)
                 case Rate():
                     self._rate = item.rate
             if isinstance(item, Segment | Pause):  # the source of the others goes with what follows
@@ -239,15 +213,13 @@ class TextTask:
         if language is None:
             return
         self._follows_text = False
-        began_s, parts, client = self._events.clock(), self._parts, self._request.client
-        name = parts.info.default_speakers.get(language)
+        events, info = self._spoken.events, self._parts.info
+        began_s = events.clock()
+        name = info.default_speakers.get(language)
         if name is not None:
-            note_miss = partial(setattr, self._stats.first, "is_speaker_ready", False)
-            speaker = await parts.speakers.prepared(name, client, on_miss=note_miss)
-            self._own = speaker, await parts.gain(name, client, speaker)
-            if not self._is_named:
-                self._speaker, self._gain = self._own
-        self._events.passed("speaker", began_s, name=name or parts.info.default_speaker)
+            note_miss = self._spoken.stats.first.note_speaker_miss
+            self._own = await self._parts.speaker(name, self._request.client, note_miss)
+        events.passed("speaker", began_s, name=name or info.default_speaker)
 
     async def _continue(self, segment: Segment) -> None:
         """Push text to the open utterance, or open one for it."""
@@ -271,7 +243,7 @@ class TextTask:
         self._open.transcript.source += segment.source
         if self._open.words is not None:
             self._open.words.add(segment.source, segment.words, len(text_ids), self._char_start)
-        ids = self._parts.prompt_builder.in_accent(text_ids, self._resolved.reading.accent)
+        ids = self._parts.prompt_builder.in_accent(text_ids, self._spoken.reading.reading.accent)
         self._parts.generator.push_text(self._open.tokens, ids)
 
     def _finish_open(self) -> None:
@@ -286,14 +258,12 @@ class TextTask:
 
     async def _start(self, segment: Segment | None) -> Utterance:
         """Start the language model on a segment; None: its text is pushed later."""
-        parts, voice, speaker = self._parts, self._request.voice, self._speaker
+        parts, voice = self._parts, self._request.voice
         wants_words = self._request.delivery.wants_words
-        seed = self._seed + len(self.transcripts) - self._num_unspoken
+        seed = self._spoken.seed + len(self.transcripts) - self._num_unspoken
         text_ids = None if segment is None else segment.text_ids
-        accent = self._resolved.reading.accent
-        asked = parts.prompt_builder.utterance(
-            speaker.features, text_ids, voice.instruct, seed, voice.mode, accent
-        )
+        features, accent = self._speaker.prepared.features, self._spoken.reading.reading.accent
+        asked = parts.prompt_builder.utterance(features, text_ids, voice.instruct, seed, voice.mode, accent)
         asked = replace(asked, sampling=self._request.sampling, wants_attention=wants_words)
         tokens = start(parts.generator, asked)
         self._token_streams = [*(one for one in self._token_streams if not one.has_ended), tokens]
@@ -315,10 +285,9 @@ class TextTask:
         tokens = TokenStream()
         tokens.ids += speech
         tokens.end("eos")
-        uses_prompt = parts.prompt_builder.uses_flow_prompt(
-            self._speaker.features, voice.instruct, voice.mode
-        )
-        await self._hand_on(tokens, "", self._seed, uses_prompt)
+        features = self._speaker.prepared.features
+        uses_prompt = parts.prompt_builder.uses_flow_prompt(features, voice.instruct, voice.mode)
+        await self._hand_on(tokens, "", self._spoken.seed, uses_prompt)
 
     async def _hand_on(
         self,
@@ -334,11 +303,10 @@ class TextTask:
             tokens=tokens,
             transcript=transcript,
             seed=seed,
-            started_s=self._events.clock(),
+            started_s=self._spoken.events.clock(),
             speaker=self._speaker,
             uses_flow_prompt=uses_flow_prompt,
             rate=self._rate,
-            gain=self._gain,
             words=words,
         )
         self.transcripts.append(transcript)

@@ -1,9 +1,16 @@
-"""The language model's speech tokens within a stream: its failures as errors that a client can see."""
+"""The language model of a stream: an utterance's prompt, its tokens, its failures as a client sees them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
+from firstword.app.core.request import VoiceMode
 from firstword.app.errors import InvalidRequest, Restarting, SynthesisFailed, TextTooLong
+from firstword.models.config import ModelConfig, Qwen2LMConfig, TransformerLMConfig
+from firstword.models.frontend import modes
+from firstword.models.frontend.features import ModeError
+from firstword.models.frontend.speaker import SpeakerFeatures
+from firstword.models.lm.plan import DEFAULT_RATIOS, LengthRatios
 from firstword.models.lm.tokens import (
     EngineRestarting,
     InvalidTokens,
@@ -13,6 +20,89 @@ from firstword.models.lm.tokens import (
     TokenStream,
     TooManyTokens,
 )
+from firstword.models.tokenizer import TextTokenizer
+from firstword.models.tokenizer.accents import AccentTokens
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PromptBuilder:
+    """Builds the prompts of one checkpoint. Threads may share it."""
+
+    config: ModelConfig
+    tokenizer: TextTokenizer
+    ratios: LengthRatios = DEFAULT_RATIOS
+    continues_prompts: bool = True  # of speakers with a transcript, unless a mode is asked for
+    accents: Mapping[str, AccentTokens] = field(default_factory=dict)
+
+    @property
+    def can_continue_text(self) -> bool:
+        return isinstance(self.config.lm, Qwen2LMConfig)
+
+    def utterance(
+        self,
+        speaker: SpeakerFeatures,
+        text_ids: tuple[int, ...] | None,
+        instruction: str | None,
+        seed: int,
+        mode: VoiceMode | None = None,
+        accent: str = "",
+    ) -> TokenRequest:
+        """text_ids None: they are pushed later, as `in_accent` gives them. mode None: chosen by the
+        instruction and the speaker.
+
+        Raises InvalidRequest for an instruction, a speaker or a mode that the checkpoint cannot take.
+        """
+        ids = text_ids or ()
+        family, tokenizer = self.config.family, self.tokenizer
+        chosen = self._mode(speaker, instruction, mode)
+        try:
+            match chosen:
+                case "instruct":
+                    given = modes.instruct(family, speaker, ids, instruction or "", tokenizer)
+                case "instruct2":
+                    given = modes.instruct2(family, speaker, ids, instruction or "", tokenizer)
+                case "sft":
+                    given = modes.sft(family, speaker, ids, tokenizer)
+                case "zero_shot":
+                    given = modes.zero_shot(family, speaker, ids, tokenizer)
+                case "cross_lingual":
+                    given = modes.cross_lingual(family, speaker, ids, tokenizer)
+        except ModeError as error:
+            param = "voice_mode" if mode is not None else "speaker" if instruction is None else "instruct"
+            raise InvalidRequest(str(error), param) from error
+        return TokenRequest(
+            text_ids=None if text_ids is None else self.in_accent(given.text_ids, accent),
+            prompt_text_ids=given.prompt_text_ids,
+            prompt_speech_ids=tuple(given.lm_prompt_tokens.tolist()),
+            prefix_text_ids=given.prefix_text_ids,
+            speaker=given.lm_embedding if isinstance(self.config.lm, TransformerLMConfig) else None,
+            seed=seed,
+            ratios=self.ratios,
+            uses_flow_prompt=modes.uses_flow_prompt(chosen),
+        )
+
+    def in_accent(self, text_ids: tuple[int, ...], accent: str) -> tuple[int, ...]:
+        """Return the text tokens that the language model reads in an accent; "" is its own."""
+        tokens = self.accents.get(accent)
+        return text_ids if tokens is None else tokens.read(text_ids)
+
+    def uses_flow_prompt(
+        self, speaker: SpeakerFeatures, instruction: str | None, mode: VoiceMode | None = None
+    ) -> bool:
+        """Tell if the flow continues the speaker's prompt; CosyVoice 1 follows an instruction without it.
+
+        Raises InvalidRequest for a mode that the speaker cannot have.
+        """
+        return modes.uses_flow_prompt(self._mode(speaker, instruction, mode))
+
+    def _mode(self, speaker: SpeakerFeatures, instruction: str | None, mode: VoiceMode | None) -> modes.Mode:
+        continues = self.continues_prompts
+        try:
+            return modes.choose_mode(
+                self.config.family, speaker, instruction is not None, mode, continues_prompts=continues
+            )
+        except ModeError as error:
+            raise InvalidRequest(str(error), "voice_mode") from error
 
 
 def start(generator: TokenGenerator, request: TokenRequest) -> TokenStream:

@@ -141,12 +141,11 @@ class SpeechEngine:
         parts: list[ReadPart] = []
         languages = OtherLanguages(self.info, resolved.language)
         items = await asyncio.to_thread(feed.read, request.text, True)
+        languages.read_all(items, warnings)
         own = self._parts.speaker_of_text(resolved, items)
         for item in items:
             match item:
                 case Segment():
-                    unspoken = languages.read(item.spoken, item.language)
-                    warnings += [warning for warning in unspoken if warning not in warnings]
                     spoken = text.marks.shown(item.spoken)
                     marks = text.marks.found(item.spoken)
                     parts.append(ReadPart(item.source, spoken, item.language, item.text_ids, marks))

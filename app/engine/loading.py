@@ -10,8 +10,8 @@ import torch
 
 from firstword.app.budget import WorkLimits
 from firstword.app.core.interface import EngineInfo
-from firstword.app.core.prompt import PromptBuilder
 from firstword.app.core.token2wav_pool import StreamingToken2Wav
+from firstword.app.core.tokens import PromptBuilder
 from firstword.app.engine.backend import Backend, choose
 from firstword.app.engine.precision import find_device
 from firstword.app.engine.runtimes import all_runtimes, first_hop_tokens, machine_of

@@ -54,15 +54,14 @@ async def list_tokens(
     if generator.unready_reason:
         raise Restarting(generator.unready_reason)
     voice = request.voice
-    speaker = await parts.prepared(request, resolved.speaker)
+    speaker = (await parts.speaker_of(request, resolved.speaker)).prepared
     seed = secrets.randbits(31) if request.seed is None else request.seed
     slot = await admission.acquire()
     listing = Listing(generator)
     running.add(listing)
     try:
         items, warnings = await _read(request.text, resolved, parts)
-        voices = [item.name for item in items if isinstance(item, Voice) and item.name is not None]
-        names = {name: speakers.get(name, request.client, takes_alias=True).name for name in voices}
+        names = parts.named_speakers(items, request.client)
         if resolved.follows_text:
             speaker = await speakers.prepared(parts.speaker_of_text(resolved, items), request.client)
         named, number, num_seeds, num_tokens = speaker, -1, 0, 0
@@ -117,9 +116,6 @@ async def _read(text: str, resolved: ResolvedReading, parts: StreamParts) -> tup
     feed = await asyncio.to_thread(parts.text.open, "whole", *reading)
     items = await asyncio.to_thread(feed.read, text, True)
     languages = OtherLanguages(parts.info, resolved.language)
-    for item in items:
-        if isinstance(item, Segment):
-            unspoken = languages.read(item.spoken, item.language)
-            warnings += [warning for warning in unspoken if warning not in warnings]
+    languages.read_all(items, warnings)
     languages.check()
     return items, warnings

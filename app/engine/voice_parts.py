@@ -14,7 +14,7 @@ import torch
 from firstword.app.audio.watermark import Watermark
 from firstword.app.budget import DEFAULT_LIMITS, WorkLimits
 from firstword.app.clients import ANYBODY, Client
-from firstword.app.core.parts import Pacing, PostProcessing, StreamParts, TextReader
+from firstword.app.core.parts import Pacing, PostProcessing, StreamParts
 from firstword.app.core.request import Delivery, EngineInfo, Mode, SynthesisRequest
 from firstword.app.core.stream import SpeechStream
 from firstword.app.core.token2wav_pool import Token2WavPool
@@ -32,6 +32,7 @@ from firstword.app.options import (
 )
 from firstword.app.speakers.enrolment import SpeakerNetworks, builtin_info, decode_upload
 from firstword.app.speakers.interface import PreparedSpeaker, PreparedSpeakers, SentRecording, SpeakerInfo
+from firstword.app.text.stream import TextFrontend
 from firstword.models.networks import TokenEvents
 from firstword.models.token2wav_step import StepTimes
 
@@ -174,7 +175,7 @@ async def open_voice(
 
 async def load_front_ends(
     loaded: LoadedNetworks, options: EngineOptions
-) -> tuple[TextReader, SpeakerNetworks]:
+) -> tuple[TextFrontend, SpeakerNetworks]:
     """Load what reads texts, and what reads recordings. Raises CheckpointError and InvalidOptions."""
     tokenizer = loaded.prompt_builder.tokenizer
     return await asyncio.gather(
@@ -186,7 +187,7 @@ async def load_front_ends(
 async def start_parts(
     loaded: LoadedNetworks,
     info: EngineInfo,
-    text: TextReader,
+    text: TextFrontend,
     speakers: PreparedSpeakers,
     options: EngineOptions,
     token_events: TokenEvents,

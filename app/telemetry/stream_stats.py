@@ -27,6 +27,9 @@ class FirstChunk:
     audio_s: float | None = None  # of the chunk
     has_segments: bool = False  # something of the text can be spoken
 
+    def note_speaker_miss(self) -> None:
+        self.is_speaker_ready = False
+
     def count(self, stage: Stage) -> None:
         """Add a stage, unless the first audio has passed it."""
         match stage.name:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from firstword.app.core.prompt import PromptBuilder
+from firstword.app.core.tokens import PromptBuilder
 from firstword.app.errors import InvalidRequest
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.config import Family

@@ -14,7 +14,7 @@ from firstword.app.audio.watermark import Watermark
 from firstword.app.budget import Work, WorkLimits
 from firstword.app.clients import STRANGER, Client
 from firstword.app.core.admission import Admission
-from firstword.app.core.parts import Pacing, PostProcessing, StreamParts, TextReader
+from firstword.app.core.parts import Pacing, PostProcessing, StreamParts
 from firstword.app.core.phrase_cache import PhraseCache
 from firstword.app.core.request import (
     Delivery,
@@ -34,7 +34,7 @@ from firstword.app.telemetry.metrics import Metrics
 from firstword.app.text.marks import Reading
 from firstword.app.text.normalize import is_speakable
 from firstword.app.text.segment import Segment
-from firstword.app.text.stream import Item
+from firstword.app.text.stream import Item, TextFrontend
 from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.lm.tokens import EndReason, TokenRequest, TokenStream
 from firstword.models.token2wav_step import StepInput, StepTimes
@@ -262,7 +262,7 @@ class ToyEngine:
         can_do_all: bool = True,
         trims_silence: bool = False,
         phrase_cache_bytes: int = 0,
-        text: TextReader | None = None,
+        text: TextFrontend | None = None,
         token2wav: ToyToken2Wav | None = None,
         limits: WorkLimits = WorkLimits(max_text_chars=200),  # noqa: B008
         watermark: Watermark | None = None,
