@@ -41,10 +41,10 @@ from firstword.app.audio.files import check_place, format_of, write_file
 from firstword.app.audio.formats import MAX_CLEAR_SPEED, MIN_CLEAR_SPEED, anonymous_tags
 from firstword.app.budget import WorkLimits
 from firstword.app.clients import ANYBODY
+from firstword.app.core.audio_queue import TimedTempo
 from firstword.app.core.interface import Audio, SynthesisStream
 from firstword.app.core.request import Delivery, FlowContext, Mode, SynthesisRequest, VoiceChoice, VoiceMode
 from firstword.app.core.stream import check_converts
-from firstword.app.core.tempo import TimedTempo
 from firstword.app.engine.voice_parts import OpenVoice, open_voice
 from firstword.app.errors import InvalidRequest
 from firstword.app.events import Anomaly, Event, WentWrong

@@ -17,7 +17,7 @@ from firstword.app.core.request import Mode as Mode
 from firstword.app.core.request import SynthesisRequest as SynthesisRequest
 from firstword.app.core.request import VoiceChoice as VoiceChoice
 from firstword.app.core.request import VoiceMode as VoiceMode
-from firstword.app.core.transcript import TimedWord, UtteranceTranscript
+from firstword.app.core.transcript import TimedWord, UtteranceTranscript, spoken_text
 from firstword.app.errors import CancelReason
 from firstword.app.events import StreamEvents
 from firstword.app.telemetry.stream_stats import StreamStats
@@ -75,16 +75,12 @@ class SynthesisStream(Protocol):
     sample_rate_hz: int
     stats: StreamStats
     watermark: Watermark | None  # that its samples have; a change of speed destroys it
+    transcripts: list[UtteranceTranscript]  # of the utterances so far, by which `spoken_text` goes
 
     @property
     def speaker(self) -> str:
         """Its name, the default filled in; "" until the first audio where the text's language decides."""
-        ...
-
-    @property
-    def transcripts(self) -> Sequence[UtteranceTranscript]:
-        """What `spoken_text` goes by: the utterances so far."""
-        ...
+        return self.stats.speaker
 
     async def __aenter__(self) -> "SynthesisStream":
         """Raise Overloaded, Draining, Restarting, and SpeakerNotFound for a speaker that is not there now."""
@@ -112,7 +108,7 @@ class SynthesisStream(Protocol):
 
     def spoken_text(self, num_samples: int) -> str:
         """Return the part of the text that the first `num_samples` samples speak, up to a whole word."""
-        ...
+        return spoken_text(self.transcripts, num_samples, self.sample_rate_hz)
 
     def __aiter__(self) -> AsyncIterator[StreamEvent]:
         """Raise TtsError where the stream fails. The stream pauses while nobody takes from it."""

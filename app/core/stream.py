@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
@@ -12,12 +12,11 @@ from typing import Any, Literal
 from firstword.app.core.admission import Slot
 from firstword.app.core.audio import AudioTask
 from firstword.app.core.audio_queue import AudioQueue
-from firstword.app.core.interface import Audio, StreamEvent
+from firstword.app.core.interface import Audio, StreamEvent, SynthesisStream
 from firstword.app.core.parts import LeveledSpeaker, SpokenRequest, StreamParts
 from firstword.app.core.phrase_cache import Phrase
 from firstword.app.core.request import SynthesisRequest
 from firstword.app.core.text import Mark, TextTask
-from firstword.app.core.transcript import UtteranceTranscript, spoken_text
 from firstword.app.errors import CancelReason, InvalidRequest, Restarting, SynthesisFailed, TtsError
 from firstword.app.events import Stopped, StreamEvents
 from firstword.app.speakers.interface import PreparedSpeaker, SentRecording
@@ -39,8 +38,8 @@ class Ended:
 State = Literal["waiting", "admitted", "speaking"] | Ended
 
 
-class SpeechStream:
-    """Speaks one request; the `SynthesisStream` of a `SpeechEngine` and of a `Voice`.
+class SpeechStream(SynthesisStream):
+    """Speaks one request; for a `SpeechEngine` and a `Voice`.
 
         waiting ──speaker, slot──► admitted ──first audio──► speaking
            │                          │                         │
@@ -88,6 +87,7 @@ class SpeechStream:
         self._parts = parts
         self._events = events
         self._text = TextTask(self._spoken)
+        self.transcripts = self._text.transcripts
         self._running = set() if running is None else running
         self._has_all_text = request.text is not None or request.speech is not None
         self._waiting: asyncio.Timeout | None = None  # while it waits to be admitted
@@ -165,17 +165,6 @@ class SpeechStream:
             self._task.cancel()
         self._free()
 
-    @property
-    def speaker(self) -> str:
-        return self.stats.speaker
-
-    @property
-    def transcripts(self) -> Sequence[UtteranceTranscript]:
-        return self._text.transcripts
-
-    def spoken_text(self, num_samples: int) -> str:
-        return spoken_text(self.transcripts, num_samples, self.sample_rate_hz)
-
     async def __aiter__(self) -> AsyncIterator[StreamEvent]:
         while (event := await self._audio.take()) is not None:
             if isinstance(event, Audio):
@@ -221,7 +210,7 @@ class SpeechStream:
             if parts.phrases is not None and phrase_key is not None and audio.pieces:
                 stats = self.stats
                 kept = Phrase(
-                    audio.pieces, text.transcripts, stats.word_times, self.speaker, tuple(stats.warnings)
+                    audio.pieces, self.transcripts, stats.word_times, self.speaker, tuple(stats.warnings)
                 )
                 parts.phrases.put(phrase_key, kept)
         except* TtsError as group:
@@ -238,7 +227,7 @@ class SpeechStream:
 
     async def _replay(self, phrase: Phrase) -> None:
         """Give out speech that was kept."""
-        self._text.transcripts[:] = phrase.transcripts
+        self.transcripts[:] = phrase.transcripts
         self.stats.word_times = phrase.word_times
         self.stats.warnings += phrase.warnings
         self._events.passed("speaker", self._events.clock(), name=phrase.speaker)

@@ -192,9 +192,8 @@ class TextTask:
                     await utterance.tokens.wait_until_ended()
                 case Pause():
                     num_samples = round(item.seconds * parts.info.sample_rate_hz)
-                    silence = Silence(UtteranceTranscript(item.source, 0, num_samples), num_samples)
-                    self.transcripts.append(silence.transcript)
-                    await self.utterances.put(silence)
+                    transcript = UtteranceTranscript(item.source, 0, num_samples)
+                    await self._hand_on(Silence(transcript, num_samples))
                 case Voice(name=None):
                     self._named = None
                 case Voice():
@@ -240,9 +239,7 @@ class TextTask:
                 segment = replace(segment, words=tuple(words))
         if text_ids:
             self._ending_ids = segment.ending_ids
-        self._open.transcript.source += segment.source
-        if self._open.words is not None:
-            self._open.words.add(segment.source, segment.words, len(text_ids), self._char_start)
+        self._add_text(self._open, segment, len(text_ids))
         ids = self._parts.prompt_builder.in_accent(text_ids, self._spoken.reading.reading.accent)
         self._parts.generator.push_text(self._open.tokens, ids)
 
@@ -271,10 +268,16 @@ class TextTask:
         if wants_words:
             samples_per_token = parts.info.sample_rate_hz / parts.info.token_rate_hz
             words = UtteranceWords(samples_per_token, parts.info.sample_rate_hz, self._rate)
-            if segment is not None:
-                words.add(segment.source, segment.words, len(segment.text_ids), self._char_start)
-        source = "" if segment is None else segment.source
-        return await self._hand_on(tokens, source, seed, asked.uses_flow_prompt, words)
+        utterance = self._utterance(tokens, seed, asked.uses_flow_prompt, words)
+        if segment is not None:
+            self._add_text(utterance, segment, len(segment.text_ids))
+        await self._hand_on(utterance)
+        return utterance
+
+    def _add_text(self, utterance: Utterance, segment: Segment, num_ids: int) -> None:
+        utterance.transcript.source += segment.source
+        if utterance.words is not None:
+            utterance.words.add(segment.source, segment.words, num_ids, self._char_start)
 
     async def _speak_tokens(self, speech: SentRecording | tuple[int, ...]) -> None:
         """Hand on speech tokens, or those of a recording to convert, as one utterance."""
@@ -287,21 +290,15 @@ class TextTask:
         tokens.end("eos")
         features = self._speaker.prepared.features
         uses_prompt = parts.prompt_builder.uses_flow_prompt(features, voice.instruct, voice.mode)
-        await self._hand_on(tokens, "", self._spoken.seed, uses_prompt)
+        await self._hand_on(self._utterance(tokens, self._spoken.seed, uses_prompt))
 
-    async def _hand_on(
-        self,
-        tokens: TokenStream,
-        source: str,
-        seed: int,
-        uses_flow_prompt: bool,
-        words: UtteranceWords | None = None,
+    def _utterance(
+        self, tokens: TokenStream, seed: int, uses_flow_prompt: bool, words: UtteranceWords | None = None
     ) -> Utterance:
-        """Wait until the utterance is the next one to be spoken."""
-        transcript = UtteranceTranscript(source, char_start=self._char_start)
-        utterance = Utterance(
+        """Return an utterance of the speaker and the rate of now, its text to be added."""
+        return Utterance(
             tokens=tokens,
-            transcript=transcript,
+            transcript=UtteranceTranscript(char_start=self._char_start),
             seed=seed,
             started_s=self._spoken.events.clock(),
             speaker=self._speaker,
@@ -309,6 +306,8 @@ class TextTask:
             rate=self._rate,
             words=words,
         )
-        self.transcripts.append(transcript)
-        await self.utterances.put(utterance)
-        return utterance
+
+    async def _hand_on(self, spoken: Utterance | Silence) -> None:
+        """Wait until it is the next one to be spoken."""
+        self.transcripts.append(spoken.transcript)
+        await self.utterances.put(spoken)

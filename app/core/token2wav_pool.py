@@ -142,22 +142,18 @@ class Token2WavPool:
     def _next_batch(self) -> list[_Job]:
         """Wait for the most urgent jobs; [] once the pool closes."""
         with self._wake:
-            while True:
-                while not self._jobs and not self._is_closing:
-                    self._wake.wait()
-                if self._is_closing:
-                    return []
+            while not self._is_closing:
                 batch: list[_Job] = []
                 while self._jobs and len(batch) < self._max_batch:
-                    if batch and callable(self._jobs[0].given):
+                    if batch and (callable(batch[0].given) or callable(self._jobs[0].given)):
                         break
                     job = heapq.heappop(self._jobs)
                     if not job.done.cancelled():
                         batch.append(job)
-                    if batch and callable(job.given):
-                        break
                 if batch:
                     return batch
+                self._wake.wait()
+            return []
 
     def _solve(self, given: list[Any]) -> list[Any]:
         """Solve steps together, or compute the one other thing."""

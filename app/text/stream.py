@@ -119,16 +119,14 @@ class TextFrontend(Segmenter):
                 reader = HeteronymReader(reader, heteronyms, self.marks)
             return reader
 
-        def feed_in(language: str | None) -> TextFeed:
-            return FEEDS[mode](self, language, reading.normalize, reading.speaker_language)
+        def feed_in(marked: str | None) -> TextFeed:
+            return FEEDS[mode](self, marked or language, reading.normalize, reading.speaker_language)
 
         finds_form = reading.ssml is None and reading.marks
         return MarkedFeed(
             reader=_FormFinder(opened) if finds_form else opened(bool(reading.ssml)),
             feed_in=feed_in,
-            feed=feed_in(language),
-            request_language=language,
-            language=language,
+            feed=feed_in(None),
             normalizes=reading.normalize,
             encode=self.encode if finds_words else None,
             unread=self.rules.unread,
@@ -167,15 +165,14 @@ class MarkedFeed:
     """
 
     reader: PartReader
-    feed_in: Callable[[str | None], TextFeed]  # makes one of a language; None: it is detected
+    feed_in: Callable[[str | None], TextFeed]  # makes one of a marked language; None: of the request's
     feed: TextFeed
-    request_language: str | None
-    language: str | None  # of what follows
     normalizes: bool
     encode: Callable[[str], Sequence[int]] | None  # None: nobody asks for words
     unread: Callable[[str], str]  # the characters that the tokenizer leaves out
     warn: Callable[[str], None]
     work: Work
+    _language: str | None = None  # of what follows, by a mark; None: the request's
     _sources: "_Sources" = field(default_factory=lambda: _Sources())
     _voices: set[str] = field(default_factory=set)
     _num_controls: int = 0
@@ -228,8 +225,8 @@ class MarkedFeed:
                 "text",
             )
         if isinstance(part, Language):
-            self.language = part.language or self.request_language
-        self.feed = self.feed_in(self.language)
+            self._language = part.language
+        self.feed = self.feed_in(self._language)
         source = self._sources.rest() + part.source
         if isinstance(part, Pause):
             return [replace(part, source=source)]

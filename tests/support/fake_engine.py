@@ -141,6 +141,7 @@ class FakeStream:
         self.is_open = True  # until it is left, or its iteration ended
         self.cancels: list[CancelReason] = []  # at most one: later ones do nothing
         self.text = ""  # all that came
+        self.transcripts: list[UtteranceTranscript] = []  # of it; the time of each character is known
         self.num_chunks = 0  # of audio made so far
         self.closed = asyncio.Event()
         self._languages = OtherLanguages(engine.info)
@@ -175,6 +176,8 @@ class FakeStream:
     def push_text(self, text: str) -> None:
         self._engine.info.limits.check_text(len(self.text) + len(text))
         self.text += text
+        total = self._engine.samples_per_character * len(self.text)
+        self.transcripts = [UtteranceTranscript(self.text, total_samples=total)]
         self.stats.characters += len(text)
         for warning in self._languages.read(text, self.language or detect_language(text)):
             if warning not in self.stats.warnings:
@@ -203,12 +206,6 @@ class FakeStream:
         """Ends the stream; whoever takes from it gets the error."""
         self._failure = error
         self._close()
-
-    @property
-    def transcripts(self) -> list[UtteranceTranscript]:
-        """Of all its text; the time of each character is known."""
-        total = self._engine.samples_per_character * len(self.text)
-        return [UtteranceTranscript(self.text, total_samples=total)]
 
     def spoken_text(self, num_samples: int) -> str:
         num_characters = num_samples // self._engine.samples_per_character

@@ -20,9 +20,10 @@ from firstword.app.core.interface import (
     ListedTokens,
     StreamEvent,
     SynthesisRequest,
+    SynthesisStream,
     TextReport,
 )
-from firstword.app.core.transcript import UtteranceTranscript, spoken_text
+from firstword.app.core.transcript import UtteranceTranscript
 from firstword.app.errors import CancelReason, Draining, InvalidRequest, Restarting, SynthesisFailed, TtsError
 from firstword.app.events import Event, Stage, StreamEvents
 from firstword.app.hosts.ray.messages import (
@@ -169,8 +170,8 @@ class RemoteEngine:
         self._has_ended.set()
 
 
-class RemoteStream:
-    """The `SynthesisStream` of an engine in another process.
+class RemoteStream(SynthesisStream):
+    """A stream of an engine in another process.
 
     What is done to it before an engine has taken it goes with the request, the rest over a connection to
     that engine. An engine that dies before ends in another's place; one that dies later ends the stream
@@ -250,13 +251,6 @@ class RemoteStream:
             self._operate("cancel", "shutdown")
             self._items.put_nowait(error)
             self._stop()
-
-    @property
-    def speaker(self) -> str:
-        return self.stats.speaker
-
-    def spoken_text(self, num_samples: int) -> str:
-        return spoken_text(self.transcripts, num_samples, self.sample_rate_hz)
 
     async def __aiter__(self) -> AsyncIterator[StreamEvent]:
         while (item := await self._items.get()) is not None:
