@@ -136,21 +136,17 @@ class Speaking:
         return self.speaker.embedding if self._checkpoint.config.family == "cosyvoice1" else None
 
     def say(
-        self,
-        network: Qwen2LM | TransformerLM,
-        texts: Sequence[str],
-        seeds: Sequence[int],
-        sampling: SamplingConfig | None = None,
+        self, network: Qwen2LM | TransformerLM, texts: Sequence[str], seeds: Sequence[int]
     ) -> list[Sampled]:
-        """One utterance of each text and seed. sampling: None, the plain distribution at the temperature."""
-        wide = SamplingConfig(
+        """Draw one utterance of each text and seed from the plain distribution at the temperature."""
+        plain = SamplingConfig(
             top_p=1.0,
             top_k=network.vocabulary.num_classes,
             win_size=1,
             tau_r=2.0,  # never met: nothing is drawn again
             temperature=self._settings.temperature,
         )
-        decoder = SpeechDecoder(network, sampling or wide)
+        decoder = SpeechDecoder(network, plain)
         ratios = LengthRatios(0.0, self._checkpoint.ratios.maximum)
         given = [self._input(text) for text in texts]
         rows = [

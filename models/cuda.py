@@ -49,14 +49,14 @@ def wait_for_shared_work(device: torch.device) -> None:
         torch.cuda.current_stream(device).wait_stream(torch.cuda.default_stream(device))
 
 
-def pinned(numbers: Numbers, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
+def pinned(numbers: Numbers, device: torch.device) -> Tensor:
     """Return a tensor on the CPU that can be copied to the device without waiting."""
-    return torch.tensor(numbers, dtype=dtype, pin_memory=device.type == "cuda")
+    return torch.tensor(numbers, pin_memory=device.type == "cuda")
 
 
-def to_device(numbers: Numbers, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
+def to_device(numbers: Numbers, device: torch.device) -> Tensor:
     """Return a tensor on the device without waiting for it, as `torch.tensor(..., device=...)` would."""
-    return pinned(numbers, device, dtype).to(device, non_blocking=True)
+    return pinned(numbers, device).to(device, non_blocking=True)
 
 
 def integers_to_device(device: torch.device, *parts: Numbers) -> list[Tensor]:

@@ -87,9 +87,9 @@ def shared_out(
     return shards
 
 
-def spoken_shards(settings: Settings, max_shards: int | None = None) -> list[Shard]:
+def spoken_shards(settings: Settings) -> list[Shard]:
     """Those that are written, in their order."""
-    return [shard for shard in plan(settings) if shard.path.exists()][:max_shards]
+    return [shard for shard in plan(settings) if shard.path.exists()]
 
 
 def speak_shard(shard: Shard) -> float:

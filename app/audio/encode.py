@@ -86,14 +86,12 @@ class AudioEncoder:
         source_rate_hz: int,
         sample_rate_hz: int | None = None,
         speed: float = 1.0,
-        num_samples: int | None = None,
         tags: Tags | None = None,
         watermark: Watermark | None = None,
     ) -> None:
         """sample_rate_hz None: the source's own, or the one nearest to it that the format carries.
 
-        num_samples: how many will be in the body, after speed and rate, where that is known; it goes into a
-        WAV's header. tags: for the formats with a container: wav, mp3, opus and flac. watermark: to be laid
+        tags: for the formats with a container: wav, mp3, opus and flac. watermark: to be laid
         into the speech behind its change of speed, which none survives. Raises ValueError for an unknown
         format, and a rate or speed that it cannot have.
         """
@@ -110,7 +108,7 @@ class AudioEncoder:
         if format in ("pcm", "pcm_f32"):
             self._codec = PcmCodec()
         elif format == "wav":
-            self._codec = PcmCodec(wav_header(self.sample_rate_hz, num_samples, tags))
+            self._codec = PcmCodec(wav_header(self.sample_rate_hz, None, tags))
         else:
             self._codec = MuxedCodec(format, self.sample_rate_hz, tags)
         self._is_started = False

@@ -31,11 +31,6 @@ ALL_PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
 TEXT = "The old clock on the tower has been late for years."
 
 
-class EveryName:
-    def __contains__(self, name: str) -> bool:
-        return True
-
-
 def plan(url: str, **more: object) -> Plan:
     sweep = Sweep((1, 3), rates_hz=(20.0,), seconds=0.3)
     return replace(Plan(url, sweep=sweep, goal=Goal(5.0, 1.0)), **more)  # type: ignore[arg-type]

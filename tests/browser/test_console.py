@@ -37,10 +37,6 @@ NAMES = ["speak", "converse", "speakers", "server", "listen"]
 KEY = "open-sesame"
 MAX_BYTES = 300_000
 MAX_FIRST_PAINT_MS = 500
-FIRST_PAINT_MS = 500
-WEIGHT = """() => performance.getEntriesByType("resource").concat(performance.getEntriesByType("navigation"))
-  .filter((entry) => /assets|console$/.test(new URL(entry.name).pathname))
-  .reduce((sum, entry) => sum + entry.encodedBodySize, 0)"""
 # The samples of each playback as one text, whatever part of them is played.
 KEEP_PLAYED = """
 window.played = [];

@@ -29,10 +29,6 @@ def shipped() -> Heteronyms:
     return found
 
 
-def with_wind(entry: object) -> object:
-    return {"words": {"wind": entry}, "before": []}
-
-
 def test_two_words_before_tell() -> None:
     table = Heteronyms({"wind": WIND}, BEFORE)
     written = "the wind, to [W][AY1][N][D], to quickly [W][AY1][N][D], to be seen wind"

@@ -13,7 +13,6 @@ from firstword.app.core.interface import SpeechPrompt
 from firstword.app.errors import InvalidRequest, Overloaded
 
 SAMPLES_PER_TOKEN = 960
-MIN_SAMPLES = 100
 
 
 @dataclass(eq=False)

@@ -38,22 +38,16 @@ _SLOTS = {
 _DOUBLED = re.compile(r"(.)\1|.(.)\2|(.)\3(.)\4")  # 慢慢, 静悄悄, 高高兴兴
 
 
-def write_phrases(path: Path, corrects: bool = True) -> None:
-    """The same packages give the same bytes. corrects: False, as pypinyin reads.
-
-    Raises ModuleNotFoundError.
-    """
+def write_phrases(path: Path) -> None:
+    """The same packages give the same bytes. Raises ModuleNotFoundError."""
     characters, phrases = collect()
     simplified = traditional_characters()
-    if corrects:
-        characters |= _DEFAULTS
-        phrases = _with_dictionary_tones(phrases)
-        phrases |= _endings(phrases)
-        phrases |= _corrections(characters, phrases)
-        phrases |= _adverbs(phrases) | _with_traditional_zhe(phrases)
-        phrases = _with_own_tones(characters, phrases)
-    else:
-        simplified = {one: other for one, other in simplified.items() if one not in _DEFAULTS}
+    characters |= _DEFAULTS
+    phrases = _with_dictionary_tones(phrases)
+    phrases |= _endings(phrases)
+    phrases |= _corrections(characters, phrases)
+    phrases |= _adverbs(phrases) | _with_traditional_zhe(phrases)
+    phrases = _with_own_tones(characters, phrases)
     lines = {one: simplified.get(one, read) for one, read in characters.items() if _CHARACTER.match(one)}
     table = str.maketrans(simplified)
     # simplified phrases last: they count where a traditional one is written alike
