@@ -273,17 +273,17 @@ async def _speak(
 
     await asyncio.to_thread(write)
     audio_s = len(samples) / stream.sample_rate_hz
-    compute_s = stats.lm_s + stats.flow_s + stats.vocoder_s
+    networks_s = stats.networks_s
     total_s = time.perf_counter() - began_s
     return Row(
         name=item.name,
         characters=len(item.text),
         audio_s=round(audio_s, 3),
-        lm_s=round(stats.lm_s, 3),
-        flow_s=round(stats.flow_s, 3),
-        vocoder_s=round(stats.vocoder_s, 3),
+        lm_s=round(networks_s["lm"], 3),
+        flow_s=round(networks_s["flow"], 3),
+        vocoder_s=round(networks_s["vocoder"], 3),
         total_s=round(total_s, 3),
-        rtf=round(compute_s / audio_s, 3),
+        rtf=round(sum(networks_s.values()) / audio_s, 3),
         at_once=at_once,
     )
 

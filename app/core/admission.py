@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from firstword.app.errors import Draining, Overloaded
+from firstword.app.options import QueueOptions
 
 _SMOOTHING = 0.9  # of the running mean of how long a slot is held
 _FIRST_ESTIMATE_S = 3.0
@@ -75,21 +76,13 @@ class Admission:
     chunks computed after theirs. What is in the background waits likewise, as long as it takes, behind files.
     """
 
-    def __init__(
-        self,
-        max_streams: int,
-        max_queued: int,
-        queue_timeout_s: float,
-        clock: Callable[[], float],
-        max_queued_files: int = 0,
-        file_queue_timeout_s: float = 0.0,
-    ) -> None:
+    def __init__(self, max_streams: int, queue: QueueOptions, clock: Callable[[], float]) -> None:
         self.max_streams = max_streams
         self.known_from = "FIRSTWORD_MAX_STREAMS"  # how many run at once; a refusal says it
         self.on_made: Callable[[Made], None] = lambda made: None  # of a stream that was played
         self.clock = clock
-        self._played = _Line("streams", 1, max_queued, queue_timeout_s)
-        self._files = _Line("files", _SLOTS_PER_FILE, max_queued_files, file_queue_timeout_s)
+        self._played = _Line("streams", 1, queue.max_queued, queue.queue_timeout_s)
+        self._files = _Line("files", _SLOTS_PER_FILE, queue.max_queued_files, queue.file_queue_timeout_s)
         self._background = _Line("background streams", _SLOTS_PER_FILE, MAX_BACKGROUND, None)
         self.is_draining = False
         self._changed = asyncio.Event()  # how many run, or may

@@ -233,10 +233,8 @@ class TextTask:
             self._open = await self._start(None)
             if segment.first_ids and segment.first_ids != text_ids:
                 text_ids = segment.first_ids
-                words = [
-                    replace(word, num_before=0) if at == 0 else word for at, word in enumerate(segment.words)
-                ]
-                segment = replace(segment, words=tuple(words))
+                first = [replace(word, num_before=0) for word in segment.words[:1]]
+                segment = replace(segment, words=(*first, *segment.words[1:]))
         if text_ids:
             self._ending_ids = segment.ending_ids
         self._add_text(self._open, segment, len(text_ids))

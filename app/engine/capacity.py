@@ -108,7 +108,6 @@ def open_admission(
 
     file: of what earlier starts measured. unloading: loads the networks for those who are admitted.
     """
-    queue = options.queue
     max_streams = options.max_streams
     capacity = None
     if not max_streams:
@@ -117,14 +116,7 @@ def open_admission(
         if max_streams:
             _log.info("%d streams run at once, as an earlier start measured", max_streams)
     make = Admission if unloading is None else partial(LoadOnDemandAdmission, unloading.ensure_loaded)
-    admission = make(
-        max_streams or 1,
-        queue.max_queued,
-        queue.queue_timeout_s,
-        clock,
-        queue.max_queued_files,
-        queue.file_queue_timeout_s,
-    )
+    admission = make(max_streams or 1, options.queue, clock)
     if capacity is not None:
         admission.known_from = "measurement"
     return admission, capacity

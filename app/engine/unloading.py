@@ -19,7 +19,7 @@ from firstword.app.core.admission import Admission, Slot
 from firstword.app.core.interface import NetworksState
 from firstword.app.engine.loading import LoadedNetworks, load_networks, set_threads
 from firstword.app.errors import Restarting
-from firstword.app.options import InvalidOptions, LMEngineOptions, NetworkOptions
+from firstword.app.options import InvalidOptions, LMEngineOptions, NetworkOptions, QueueOptions
 from firstword.app.speakers.enrolment import SpeakerNetworks
 from firstword.models.checkpoint.open import fingerprint, lm_fingerprint
 from firstword.models.config import CheckpointError
@@ -145,9 +145,14 @@ class Unloading:
 class LoadOnDemandAdmission(Admission):
     """Loads the networks for those who got a slot; others wait in line meanwhile, within its limits."""
 
-    def __init__(self, ensure_loaded: Callable[[], Awaitable[None]], *limits: Any) -> None:
-        """limits: as `Admission` takes them."""
-        super().__init__(*limits)
+    def __init__(
+        self,
+        ensure_loaded: Callable[[], Awaitable[None]],
+        max_streams: int,
+        queue: QueueOptions,
+        clock: Callable[[], float],
+    ) -> None:
+        super().__init__(max_streams, queue, clock)
         self._ensure_loaded = ensure_loaded
 
     async def acquire(self, is_file: bool = False, is_background: bool = False) -> Slot:

@@ -1,10 +1,11 @@
 """Count what one stream took, stage by stage, from its events."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from firstword.app.events import Event, Stage
 
+NETWORKS: Final = ("lm", "flow", "vocoder")
 WordTimes = Literal["aligned", "estimated"]  # by the language model, or by the words' lengths
 
 
@@ -81,9 +82,7 @@ class StreamStats:
     audio_samples: int = 0  # given out
     queue_wait_s: float = 0.0
     compute_s: float = 0.0
-    lm_s: float = 0.0  # of it, as the next two
-    flow_s: float = 0.0
-    vocoder_s: float = 0.0
+    networks_s: dict[str, float] = field(default_factory=lambda: dict.fromkeys(NETWORKS, 0.0))  # of it
     first: FirstChunk = field(default_factory=FirstChunk)
     pauses: list[int] = field(default_factory=list)  # of the writer: behind which characters
     word_times: WordTimes | None = None  # how they were found, where they were asked for
@@ -95,16 +94,13 @@ class StreamStats:
             return
         compute_s = event.compute_s or 0.0
         self.compute_s += compute_s
+        if event.name in self.networks_s:
+            self.networks_s[event.name] += compute_s
         match event.name:
             case "speaker":
                 self.speaker = str(event.counts.get("name", ""))
             case "queue":
                 self.queue_wait_s = event.duration_s
-            case "lm":
-                self.lm_s += compute_s
             case "flow":
-                self.flow_s += compute_s
                 self.speech_tokens += int(event.counts["tokens"])
-            case "vocoder":
-                self.vocoder_s += compute_s
         self.first.count(event)

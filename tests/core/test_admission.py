@@ -6,6 +6,7 @@ import pytest
 
 from firstword.app.core.admission import Admission
 from firstword.app.errors import Draining, Overloaded
+from firstword.app.options import QueueOptions
 from tests.support.clock import Clock
 from tests.support.pace import until_idle
 
@@ -13,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 
 def admission(max_streams: int = 1, max_queued: int = 2, queue_timeout_s: float = 60.0) -> Admission:
-    return Admission(max_streams, max_queued, queue_timeout_s, Clock())
+    return Admission(max_streams, QueueOptions(max_queued, queue_timeout_s), Clock())
 
 
 async def test_a_freed_place_goes_to_the_one_who_waited_longest() -> None:
@@ -136,7 +137,7 @@ async def test_it_is_full_when_the_queue_is_too() -> None:
 
 
 def admission_with_files(max_streams: int, max_queued_files: int = 9, timeout_s: float = 60.0) -> Admission:
-    return Admission(max_streams, 0, 60.0, Clock(), max_queued_files, timeout_s)
+    return Admission(max_streams, QueueOptions(0, 60.0, max_queued_files, timeout_s), Clock())
 
 
 async def test_a_file_takes_no_slot_from_streams_that_are_played() -> None:
@@ -165,7 +166,7 @@ async def test_an_eighth_of_the_slots_is_for_files(max_streams: int, max_files: 
 
 
 async def test_a_freed_slot_goes_to_a_played_stream_before_a_file() -> None:
-    door = Admission(1, 1, 60.0, Clock(), 1, 60.0)
+    door = Admission(1, QueueOptions(1, 60.0, 1, 60.0), Clock())
     slot = await door.acquire()
     file, played = (asyncio.create_task(door.acquire(is_file)) for is_file in (True, False))
     await until_idle()
@@ -198,7 +199,7 @@ async def test_draining_refuses_files_that_wait() -> None:
 
 
 async def test_what_is_in_the_background_has_free_slots_only_and_pauses_when_there_are_none() -> None:
-    door = Admission(2, 2, 60.0, Clock(), 4, 60.0)
+    door = Admission(2, QueueOptions(2, 60.0, 4, 60.0), Clock())
     played, file = await door.acquire(), await door.acquire(is_file=True)
     waiting = [asyncio.create_task(door.acquire(is_background=True)) for _ in range(2)]
     next_file = asyncio.create_task(door.acquire(is_file=True))

@@ -15,6 +15,7 @@ from firstword.app.core.admission import Admission
 from firstword.app.core.token2wav_pool import StreamingToken2Wav, Token2WavPool
 from firstword.app.engine.stages import NetworkStages, NetworkTokenSession, SlotOfStages
 from firstword.app.errors import InvalidRequest
+from firstword.app.options import QueueOptions
 from firstword.models.token2wav import Token2Wav
 from firstword.models.token2wav_step import StepInput, StepTimes
 from tests.models.networks import small_flow, small_hift, small_speaker
@@ -47,7 +48,7 @@ async def stages_over(
     token2wav: StreamingToken2Wav, family: str = "cosyvoice2"
 ) -> AsyncIterator[tuple[NetworkStages, Admission]]:
     pool = Token2WavPool(token2wav, num_workers=1, max_batch=1)
-    admission = Admission(2, 2, 60.0, Clock())
+    admission = Admission(2, QueueOptions(2, 60.0), Clock())
     speakers: Any = ToySpeakers()
     networks: Any = None  # no recordings come
     try:

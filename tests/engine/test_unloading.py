@@ -19,7 +19,7 @@ from firstword.app.engine.unloading import (
     open_unloading,
 )
 from firstword.app.errors import Overloaded, Restarting
-from firstword.app.options import InvalidOptions, LMEngineOptions, NetworkOptions
+from firstword.app.options import InvalidOptions, LMEngineOptions, NetworkOptions, QueueOptions
 from firstword.models.checkpoint.open import fingerprint
 from tests.support.checkpoints import small_checkpoint
 from tests.support.clock import Clock
@@ -118,7 +118,7 @@ def unloaded(load: SlowLoad) -> Unloading:
 async def test_requests_during_a_load_share_it_and_the_line_keeps_its_limits() -> None:
     load = SlowLoad()
     unloading = unloaded(load)
-    admission = LoadOnDemandAdmission(unloading.ensure_loaded, 2, 1, 60.0, Clock())
+    admission = LoadOnDemandAdmission(unloading.ensure_loaded, 2, QueueOptions(1, 60.0), Clock())
     running = [asyncio.create_task(admission.acquire()) for _ in range(3)]
     await until(lambda: load.num_calls == 1 and admission.num_queued == 1)
     with pytest.raises(Overloaded, match="2 streams run and 1 wait"):
@@ -137,7 +137,7 @@ async def test_a_load_that_fails_fails_once_for_all_who_wait() -> None:
     load = SlowLoad()
     load.failure = OSError("no such file")
     unloading = unloaded(load)
-    admission = LoadOnDemandAdmission(unloading.ensure_loaded, 40, 0, 60.0, Clock())
+    admission = LoadOnDemandAdmission(unloading.ensure_loaded, 40, QueueOptions(0, 60.0), Clock())
     waiting = [asyncio.create_task(admission.acquire()) for _ in range(40)]
     await until(lambda: load.num_calls == 1)
     async with asyncio.timeout(10):
@@ -226,7 +226,7 @@ async def test_real_networks_compute_the_same_before_and_after() -> None:
             return loaded.lm.embed(torch.arange(4)[None]), cast(Any, loaded.token2wav).predict_f0(mel)
 
     before = computed()
-    freeing = asyncio.create_task(unloading.run(Admission(1, 1, 1.0, Clock())))
+    freeing = asyncio.create_task(unloading.run(Admission(1, QueueOptions(1, 1.0), Clock())))
     await until_unloaded(unloading)
     await ended(freeing)
     assert not hasattr(reader, "_speech_tokenizer")

@@ -28,7 +28,7 @@ from firstword.app.core.token2wav_pool import Token2WavPool
 from firstword.app.engine.engine import SpeechEngine
 from firstword.app.engine.unloading import LoadOnDemandAdmission, Unloading
 from firstword.app.errors import InvalidRequest, SpeakerNotFound
-from firstword.app.options import HopStrategy
+from firstword.app.options import HopStrategy, QueueOptions
 from firstword.app.speakers.interface import Description, PreparedSpeaker, SentRecording, SpeakerInfo
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.text.marks import Reading
@@ -281,7 +281,7 @@ class ToyEngine:
             load = lambda: [type(self.token2wav)()]  # noqa: E731
             self.unloading = Unloading([self.token2wav], load, unload_after_s)
             make = partial(LoadOnDemandAdmission, self.unloading.ensure_loaded)
-        self.admission = make(max_streams, max_queued, 60.0, self.clock, 20, 60.0)
+        self.admission = make(max_streams, QueueOptions(max_queued, 60.0, 20, 60.0), self.clock)
         info = EngineInfo(
             "toy",
             "toy",

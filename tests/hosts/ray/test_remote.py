@@ -105,7 +105,7 @@ async def test_a_stream_sounds_as_in_the_engines_own_process_and_counts_the_same
         async with toy.engine.open(request) as here, engine.open(request) as there:
             ours, theirs = await heard(here), await heard(there)
         assert samples_of(ours).tolist() == samples_of(theirs).tolist()
-        counts = ("characters", "speech_tokens", "audio_samples", "word_times", "warnings", "flow_s")
+        counts = ("characters", "speech_tokens", "audio_samples", "word_times", "warnings", "networks_s")
         assert [getattr(here.stats, name) for name in counts] == [
             getattr(there.stats, name) for name in counts
         ]
