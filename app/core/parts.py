@@ -92,28 +92,24 @@ class StreamParts:
         language = main_language(item for item in items if isinstance(item, Segment))
         return self.info.default_speakers.get(language or "")
 
-    async def speaker_of(
+    async def prepared(
         self, request: SynthesisRequest, name: str | None, on_miss: Callable[[], None] = lambda: None
-    ) -> "LeveledSpeaker":
+    ) -> PreparedSpeaker:
         """Return the request's speaker, of that name. Raises as `PreparedSpeakers.prepared` does."""
         reference = request.voice.reference
-        if reference is None:
-            return await self.speaker(name, request.client, on_miss)
         if isinstance(reference, PreparedSpeaker):
-            return LeveledSpeaker(reference)
-        prepared = await self.speakers.prepared(name, request.client, reference, on_miss)
-        reference.release()
-        return LeveledSpeaker(prepared)
+            return reference
+        speaker = await self.speakers.prepared(name, request.client, reference, on_miss)
+        if reference is not None:
+            reference.release()
+        return speaker
 
-    async def speaker(
-        self, name: str | None, client: Client, on_miss: Callable[[], None] = lambda: None
-    ) -> "LeveledSpeaker":
-        """Return the speaker of that name. Raises as `PreparedSpeakers.prepared` does."""
-        prepared = await self.speakers.prepared(name, client, on_miss=on_miss)
+    async def leveled(self, name: str | None, client: Client, speaker: PreparedSpeaker) -> LeveledSpeaker:
+        """Return the speaker of that name with its gain."""
         gain_of = self.post_processing.gain_of
         if gain_of is None:
-            return LeveledSpeaker(prepared)
-        return LeveledSpeaker(prepared, gain_of(await self.speakers.identity(name, client), prepared))
+            return LeveledSpeaker(speaker)
+        return LeveledSpeaker(speaker, gain_of(await self.speakers.identity(name, client), speaker))
 
     def named_speakers(self, items: Iterable[Item], client: Client) -> dict[str, str]:
         """Return the speakers that marks name, by the name in the mark. Raises SpeakerNotFound."""

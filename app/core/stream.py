@@ -185,9 +185,12 @@ class SpeechStream(SynthesisStream):
             return partial(self._replay, phrase)
         began_s = events.clock()
         name, note_miss = self.reading.speaker, self.stats.first.note_speaker_miss
-        speaker = await parts.speaker_of(request, name, note_miss)
+        prepared = await parts.prepared(request, name, note_miss)
+        speaker = LeveledSpeaker(prepared)  # a reference is as loud as it came
+        if request.voice.reference is None:
+            speaker = await parts.leveled(name, request.client, prepared)
         if isinstance(request.speech, SentRecording):
-            check_converts(speaker.prepared)
+            check_converts(prepared)
         prepared_s = events.passed("speaker", began_s, **({"name": self.speaker} if self.speaker else {}))
         if parts.admission is not None:
             delivery = request.delivery

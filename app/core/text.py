@@ -1,7 +1,7 @@
 """The text task of a stream: text in, runs of the language model out, one ahead of what is spoken."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
@@ -197,7 +197,7 @@ class TextTask:
                 case Voice(name=None):
                     self._named = None
                 case Voice():
-                    self._named = await parts.speaker(names[item.name or ""], request.client)
+                    self._named = await self._speaker_named(names[item.name or ""])
                 case Rate():
                     self._rate = item.rate
             if isinstance(item, Segment | Pause):  # the source of the others goes with what follows
@@ -216,9 +216,13 @@ class TextTask:
         began_s = events.clock()
         name = info.default_speakers.get(language)
         if name is not None:
-            note_miss = self._spoken.stats.first.note_speaker_miss
-            self._own = await self._parts.speaker(name, self._request.client, note_miss)
+            self._own = await self._speaker_named(name, self._spoken.stats.first.note_speaker_miss)
         events.passed("speaker", began_s, name=name or info.default_speaker)
+
+    async def _speaker_named(self, name: str, on_miss: Callable[[], None] = lambda: None) -> LeveledSpeaker:
+        client = self._request.client
+        prepared = await self._parts.speakers.prepared(name, client, on_miss=on_miss)
+        return await self._parts.leveled(name, client, prepared)
 
     async def _continue(self, segment: Segment) -> None:
         """Push text to the open utterance, or open one for it."""

@@ -54,7 +54,7 @@ async def list_tokens(
     if generator.unready_reason:
         raise Restarting(generator.unready_reason)
     voice = request.voice
-    speaker = (await parts.speaker_of(request, resolved.speaker)).prepared
+    speaker = await parts.prepared(request, resolved.speaker)
     seed = secrets.randbits(31) if request.seed is None else request.seed
     slot = await admission.acquire()
     listing = Listing(generator)

@@ -2,12 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 
 import pytest
 
 from firstword.app.budget import WorkLimits
 from firstword.app.core.interface import ListedTokens
+from firstword.app.core.parts import PostProcessing
+from firstword.app.core.stream import SpeechStream
+from firstword.app.engine.token_listing import list_tokens
 from firstword.app.errors import Draining, InvalidRequest, SpeakerNotFound, SynthesisFailed
+from firstword.app.speakers.interface import PreparedSpeaker
 from firstword.app.text.marks import Voice
 from firstword.app.text.stream import Item
 from firstword.models.lm.tokens import GenerationFailed, TokenStream
@@ -23,6 +28,24 @@ async def test_no_more_tokens_are_listed_than_there_may_be_audio() -> None:
             [tokens async for tokens in toy.engine.list_tokens(asked("abcd" * 10 + "."))]
         assert toy.admission.num_running == 0
     assert sum(len(tokens.ids) for tokens in listed) == len("A short one.")
+
+
+async def test_a_speaker_whose_tokens_are_listed_is_not_measured() -> None:
+    asked_for: list[str] = []
+
+    def gain_of(identity: str, speaker: PreparedSpeaker) -> float:
+        asked_for.append(identity)
+        return 1.0
+
+    async with ToyEngine() as toy:
+        parts = replace(toy.parts, post_processing=PostProcessing(False, gain_of))
+        request = asked("A short one.", seed=1)
+        listing = list_tokens(request, parts.resolved(request), parts, toy.admission, set())
+        assert [tokens async for tokens in listing]
+        assert not asked_for
+        async with SpeechStream(request, parts) as stream:
+            assert [event async for event in stream]
+    assert asked_for == ["hum"]
 
 
 class TextWithVoice(ToyText):
