@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from firstword.app.audio.dsp import Samples
 from firstword.app.clients import Client
 from firstword.app.core.audio import faded
 from firstword.app.core.audio_queue import AudioQueue
@@ -28,18 +27,18 @@ from firstword.app.speakers.interface import Description
 from firstword.app.text.stream import Item
 from firstword.models.lm.tokens import MAX_REPEATS, TokenStream
 from tests.support.pace import until_idle
-from tests.support.toy_engine import RATE_HZ, SAMPLES_PER_TOKEN, ToyEngine, ToyText, asked, asked_in_pieces
+from tests.support.toy_engine import (
+    RATE_HZ,
+    SAMPLES_PER_TOKEN,
+    ToyEngine,
+    ToyText,
+    asked,
+    asked_in_pieces,
+    heard,
+    samples_of,
+)
 
 pytestmark = pytest.mark.anyio
-
-
-async def heard(stream: SpeechStream) -> list[StreamEvent]:
-    async with asyncio.timeout(30):
-        return [event async for event in stream]
-
-
-def samples_of(events: list[StreamEvent]) -> Samples:
-    return np.concatenate([event.samples for event in events if isinstance(event, Audio)])
 
 
 def letters_of(events: list[StreamEvent]) -> str:

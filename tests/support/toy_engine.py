@@ -7,13 +7,16 @@ from dataclasses import fields as dataclass_fields
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from firstword.app.audio.dsp import Samples
 from firstword.app.audio.watermark import Watermark
 from firstword.app.budget import Work, WorkLimits
 from firstword.app.clients import STRANGER, Client
 from firstword.app.core.admission import Admission
+from firstword.app.core.interface import Audio, StreamEvent, SynthesisStream
 from firstword.app.core.parts import Pacing, PostProcessing, StreamParts
 from firstword.app.core.phrase_cache import PhraseCache
 from firstword.app.core.request import (
@@ -342,3 +345,12 @@ def asked_for(**fields: Any) -> SynthesisRequest:
     delivery = {name: fields.pop(name) for name in [*fields] if name in delivery_names}
     own = {"request_id": "test", "wire": "http", "client": STRANGER} | fields
     return SynthesisRequest(**own, voice=VoiceChoice(**voice), delivery=Delivery(**delivery))
+
+
+async def heard(stream: SynthesisStream) -> list[StreamEvent]:
+    async with asyncio.timeout(30):
+        return [event async for event in stream]
+
+
+def samples_of(events: Sequence[StreamEvent]) -> Samples:
+    return np.concatenate([event.samples for event in events if isinstance(event, Audio)])

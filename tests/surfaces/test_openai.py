@@ -359,9 +359,3 @@ async def test_voices_are_the_speakers_and_openais_names() -> None:
         voices = (await client.get("/v1/audio/voices")).json()["voices"]
     assert [voice["id"] for voice in voices] == ["hum", "anna", *VOICES]
     assert all(voice["id"] == voice["name"] for voice in voices)
-
-
-@pytest.mark.parametrize("path", ["/v1/", "/v1"])
-async def test_a_probe_finds_somebody_there(path: str) -> None:
-    async with in_process(make_services()) as client:
-        assert (await client.get(path)).status_code == 200

@@ -14,14 +14,11 @@ import pytest
 
 from firstword.app.clients import ANYBODY
 from firstword.app.core.interface import (
-    Audio,
     EngineStatus,
     Flushed,
     NetworksState,
     SpeechPrompt,
-    StreamEvent,
     SynthesisRequest,
-    SynthesisStream,
 )
 from firstword.app.core.request import Delivery, VoiceChoice
 from firstword.app.errors import (
@@ -40,7 +37,7 @@ from firstword.app.text.marks import Reading
 from tests.hosts.ray.local_link import LocalLink, copied, linked
 from tests.support.fake_engine import FakeEngine, speech
 from tests.support.fake_speakers import FakeSpeakers
-from tests.support.toy_engine import ToyEngine, asked, asked_in_pieces
+from tests.support.toy_engine import ToyEngine, asked, asked_in_pieces, heard, samples_of
 
 pytestmark = pytest.mark.anyio
 
@@ -49,15 +46,6 @@ pytestmark = pytest.mark.anyio
 async def remote(*engines: FakeEngine) -> AsyncIterator[tuple[RemoteEngine, LocalLink]]:
     async with linked(*engines) as link:
         yield RemoteEngine(link, FakeSpeakers(), await link.describe()), link
-
-
-async def heard(stream: SynthesisStream) -> list[StreamEvent]:
-    async with asyncio.timeout(30):
-        return [event async for event in stream]
-
-
-def samples_of(events: list[StreamEvent]) -> np.ndarray:
-    return np.concatenate([event.samples for event in events if isinstance(event, Audio)])
 
 
 def num_files() -> int:
