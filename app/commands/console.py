@@ -1,6 +1,7 @@
 """What the commands share: where they write, and how they report an error in one line."""
 
 import logging
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -78,18 +79,20 @@ def _leaves(error: Exception) -> Iterator[Exception]:
 
 
 def _is_of_the_world(error: Exception) -> bool:
-    # Imported when something failed: numpy behind them would slow down every start.
+    # Imported when something failed: they would slow down every start.
     from firstword.app.database import DatabaseError
-    from firstword.app.engine.backend import BackendError
     from firstword.app.errors import TtsError
     from firstword.app.options import InvalidOptions
     from firstword.models.config import CheckpointError
-    from firstword.models.frontend.features import FrontendError
     from firstword.models.runtimes.tensorrt.library import TensorRTError
 
-    known = (
-        *(CommandFailed, InvalidOptions, BackendError, TtsError),
-        *(DatabaseError, CheckpointError, FrontendError, TensorRTError),
-    )
-    # A broken pipe is no error here: whoever read our output has enough.
-    return isinstance(error, (*known, OSError)) and not isinstance(error, BrokenPipeError)
+    known = (CommandFailed, InvalidOptions, TtsError, DatabaseError, CheckpointError, TensorRTError, OSError)
+    if isinstance(error, known):
+        # A broken pipe is no error here: whoever read our output has enough.
+        return not isinstance(error, BrokenPipeError)
+    if "torch" not in sys.modules:  # which takes seconds; what comes of networks comes with it
+        return False
+    from firstword.app.engine.backend import BackendError
+    from firstword.models.frontend.features import FrontendError
+
+    return isinstance(error, (BackendError, FrontendError))

@@ -26,6 +26,18 @@ def test_command_line_starts_without_what_is_slow() -> None:
     )
 
 
+@pytest.mark.parametrize("words", ["say --help", "speakers list"])
+def test_help_and_a_command_that_fails_wait_for_no_torch(words: str) -> None:
+    program = f"import sys; sys.argv[1:] = {words.split()}\nfrom firstword.app.cli import cli"
+    program += "\ntry: cli()\nfinally: print(*sys.modules)"
+    nowhere = {"FIRSTWORD_CLIENT_URL": "http://127.0.0.1:9"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | nowhere, capture_output=True, text=True
+    )
+    assert done.returncode == (words == "speakers list"), done.stderr
+    assert not {"torch", "numpy"} & set(done.stdout.split())
+
+
 def test_help_names_every_command() -> None:
     result = run("--help")
     assert result.exit_code == 0
