@@ -5,10 +5,10 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 
 import torch
 
-from firstword.models.layers import FullContext, chunk_mask
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.lm.sampling import class_masks, sample
 from firstword.models.runtimes.engines.decode_engine import DecodeRequest, EngineDied
+from tests.support.small_lm import GrowingContext
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -63,9 +63,9 @@ class ToyDecodeEngine:
         generator = torch.Generator().manual_seed(draws.seed)
         torch.rand(draws.num_drawn, generator=generator, dtype=torch.float64)
         context, history = list(request.prompt_ids), list(draws.history)
+        growing = GrowingContext(self.lm)
         while len(context) < len(request.prompt_ids) + request.max_ids:
-            x = self.lm.prompt_embeddings(context)
-            hidden = self.lm(x, FullContext(chunk_mask(len(context), 1, x.device)))[:, -1]
+            hidden = growing.hidden_behind(context)
             num_done = len(context) - len(request.prompt_ids)
             rule = draws.first_rule if num_done < draws.num_first else draws.later_rule
             window = history[-sampling.win_size :]

@@ -18,9 +18,8 @@ from fastapi import FastAPI, Request
 from starlette.responses import JSONResponse, StreamingResponse
 
 from firstword.app.hosts.trtllm.server import MergedModel, create_app
-from firstword.models.layers import FullContext, chunk_mask
 from firstword.models.runtimes.tensorrt_llm.sampler import RepetitionAwareProcessor
-from tests.support.small_lm import small_lm
+from tests.support.small_lm import GrowingContext, small_lm
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +40,10 @@ class MergedRuntime:
         self.goes_on.set()
 
     @torch.inference_mode()
-    def logits(self, merged: list[int]) -> torch.Tensor:
-        """-> (1, 1, ids)."""
+    def logits(self, merged: list[int], growing: GrowingContext) -> torch.Tensor:
+        """growing: of this request. -> (1, 1, ids)."""
         lm, ids = small_lm(), self.model.ids
-        x = lm.prompt_embeddings([ids.ours(id, lm.vocabulary) for id in merged])
-        hidden = lm(x, FullContext(chunk_mask(len(merged), 1, x.device)))[:, -1:]
+        hidden = growing.hidden_behind([ids.ours(id, lm.vocabulary) for id in merged])
         logits = torch.zeros(1, 1, ids.num_ids)
         logits[..., ids.speech : ids.speech + lm.vocabulary.num_classes] = hidden @ lm.head.weight.T
         return logits
@@ -53,13 +51,13 @@ class MergedRuntime:
     async def generate(
         self, prompt: list[int], max_tokens: int, stop_ids: list[int], processor: RepetitionAwareProcessor
     ) -> AsyncIterator[TorchPiece]:
-        context, is_over = list(prompt), False
+        context, growing, is_over = list(prompt), GrowingContext(small_lm()), False
         self.num_running += 1
         try:
             for number in range(max_tokens):
                 await asyncio.sleep(0)
                 await self.goes_on.wait()
-                logits = self.logits(context).clone()
+                logits = self.logits(context, growing).clone()
                 processor(1, logits, [context], None, None)
                 drawn = int(logits.argmax())
                 if drawn in stop_ids:
@@ -103,9 +101,9 @@ def plain_app(runtime: MergedRuntime, form: str) -> FastAPI:
         for id, value in asked["logit_bias"].items():
             bias[int(id)] = value
         generator = torch.Generator().manual_seed(asked["seed"])
-        context = list(asked["prompt"])
+        context, growing = list(asked["prompt"]), GrowingContext(small_lm())
         for number in range(asked["max_tokens"]):
-            row = runtime.logits(context)[0, 0] + bias
+            row = runtime.logits(context, growing)[0, 0] + bias
             values, best = row.topk(asked["top_k"])
             drawn = int(best[torch.multinomial(values.softmax(0), 1, generator=generator)])
             is_stop = drawn in asked["stop_token_ids"]
