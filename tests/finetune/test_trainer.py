@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -168,6 +169,7 @@ def test_accumulated_batches_equal_one_of_all_rows(tmp_path: Path) -> None:
 
 SIZES = {"llm": 300, "flow": 500}  # of which no batch has a single row, which two processes cannot share
 SCRIPT = """
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -176,25 +178,36 @@ torch.set_num_threads(1)
 from tests.finetune.runs import SETTINGS, fitted, flow_task, lm_task, parameters
 data, model, out, *sizes = sys.argv[1:]
 settings = replace(SETTINGS, steps=10, lr=1e-5, save_every=100)
+second = os.fork()
+rank = "0" if second else "1"
+os.environ |= {"RANK": rank, "LOCAL_RANK": rank}
 for make, size in zip((lm_task, flow_task), sizes, strict=True):
     folder = Path(out, make.__name__)
     trainer, reports = fitted(make(Path(data), model=Path(model)), folder, settings, int(size))
     if trainer.is_main:
         losses = [report.values["loss"] for report in reports]
         torch.save({"parameters": trainer.averaged(), "losses": losses}, folder / "result.pt")
+if not second:
+    os._exit(0)  # at an ordinary exit libraries would wait for threads that a fork does not copy
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(second, 0)[1]))
 """
 
 
 @pytest.fixture(scope="module")
 def of_two_processes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with what either task came to: one launch, whose imports take longer than the training."""
+    """The folder with what either task came to, in the environment of torchrun.
+
+    One process forks once it has imported, which takes longer than the training.
+    """
     folder = tmp_path_factory.mktemp("two")
     script = folder / "run.py"
     script.write_text(SCRIPT)
     words = [script, prepared("cosyvoice2"), small_checkpoint("cosyvoice2"), folder, *SIZES.values()]
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    environment = {**os.environ, "PYTHONPATH": os.getcwd(), "OMP_NUM_THREADS": "1"}
-    subprocess.run([*launch, *map(str, words)], check=True, env=environment, timeout=240)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+    launched = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", **address}
+    environment = {**os.environ, "PYTHONPATH": os.getcwd(), "OMP_NUM_THREADS": "1", **launched}
+    subprocess.run([sys.executable, *map(str, words)], check=True, env=environment, timeout=240)
     return folder
 
 

@@ -1,7 +1,7 @@
 """The converter: one table of all ids, whole or not at all, and not twice."""
 
 import json
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
@@ -91,17 +91,14 @@ def test_a_cosyvoice_1_is_refused(tmp_path: Path) -> None:
         export(small_checkpoint("cosyvoice1"), tmp_path / "out")
 
 
-def test_the_command_says_what_it_did(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "firstword.models.runtimes.vllm.export",
-        small_checkpoint("cosyvoice2"),
-        tmp_path / "out",
-    ]
-    said = [subprocess.run(command, check=True, capture_output=True, text=True).stdout for _ in range(2)]
-    assert said == [f"{tmp_path / 'out'} written\n", f"{tmp_path / 'out'} is up to date\n"]
-    command[-2] = tmp_path
-    failed = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert failed.returncode == 1
-    assert "expected one of cosyvoice.yaml" in failed.stderr
+def test_the_command_says_what_it_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [module.__file__, str(small_checkpoint("cosyvoice2")), str(tmp_path / "out")]
+    monkeypatch.setattr(sys, "argv", command)
+    for said in ("written", "is up to date"):
+        runpy.run_path(module.__file__, run_name="__main__")
+        assert capsys.readouterr().out == f"{tmp_path / 'out'} {said}\n"
+    command[1] = str(tmp_path)
+    with pytest.raises(SystemExit, match=r"expected one of cosyvoice\.yaml"):
+        module.main()
