@@ -92,11 +92,17 @@ def counted_frames(kind: str) -> Iterator[list[int]]:
         handle.remove()
 
 
+# Of the first hop and of those that follow; the first two with every prompt, the others with one.
+CUTS = [(10, [10, 25]), (13, [3, 1, 7, 40]), (1, [1, 25, 50, 100]), (25, [25]), (24, [24, 50]), (20, [1000])]
+
+
 @FLOW
-@pytest.mark.parametrize("num_prompt", [0, 7, 25, 60, 200])
 @pytest.mark.parametrize(
-    ("first_hop", "hops"),
-    [(10, [10, 25]), (1, [1, 25, 50, 100]), (25, [25]), (24, [24, 50]), (13, [3, 1, 7, 40]), (20, [1000])],
+    ("num_prompt", "first_hop", "hops"),
+    [
+        *((num_prompt, *cuts) for num_prompt in (0, 7, 25, 60, 200) for cuts in CUTS[:2]),
+        *((60, *cuts) for cuts in CUTS[2:]),
+    ],
 )
 def test_streamed_mel_equals_one_solve_over_everything(
     kind: str, num_prompt: int, first_hop: int, hops: list[int]
