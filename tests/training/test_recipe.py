@@ -234,6 +234,13 @@ def test_a_tokenizer_is_the_same_whatever_was_drawn_before(settings: Settings, t
         assert torch.equal(value, after[name]), name
 
 
+@pytest.fixture
+def _graphs_stay(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
+    """A copy of `directory` keeps its graphs, whose export takes seconds, where it is written again."""
+    monkeypatch.setattr(export, "export_onnx", lambda *arguments: None)
+
+
+@pytest.mark.usefixtures("_graphs_stay")
 def test_a_stage_goes_on_from_the_shipped_voice(
     directory: Path, settings: Settings, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -299,6 +306,7 @@ def test_a_taught_voice_is_one_that_is_shipped(settings: Settings) -> None:
         flow_enrolment.run(replace(settings, flow_enrolment=plan))
 
 
+@pytest.mark.usefixtures("_graphs_stay")
 def test_english_alone_is_exported_unless_mandarin_is_shipped(
     directory: Path, settings: Settings, tmp_path: Path
 ) -> None:
