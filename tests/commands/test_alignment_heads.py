@@ -15,6 +15,12 @@ from tests.support.checkpoints import copied_checkpoint, small_checkpoint
 BUILTIN = Path(__file__).parents[2] / "models" / "builtin"
 
 
+@pytest.fixture(autouse=True)
+def _one_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """tests/models/test_alignment_heads.py has all of them spoken."""
+    monkeypatch.setattr(alignment_heads, "_TEXTS", {"en": ("The kettle was boiling.",)})
+
+
 def test_what_is_found_is_printed_and_written(tmp_path: Path) -> None:
     voice = Path(shutil.copytree(BUILTIN, tmp_path / "voice"))
     (voice / TRAITS_FILE).write_text('{"languages": ["en"]}')
@@ -27,8 +33,7 @@ def test_what_is_found_is_printed_and_written(tmp_path: Path) -> None:
     assert traits.languages == ("en",)
 
 
-def test_random_weights_stay_estimated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alignment_heads, "_TEXTS", {"en": ("The kettle was boiling.",)})
+def test_random_weights_stay_estimated(tmp_path: Path) -> None:
     directory = copied_checkpoint(tmp_path)
     result = run("alignment-heads", str(directory))
     assert result.exit_code == 0, result.output
