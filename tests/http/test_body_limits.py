@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from firstword.app.http.bodies import LINGER_BYTES
 from firstword.app.http.limits import speech_body_bytes
 from tests.support.fake_engine import FakeEngine
+from tests.support.grpc_serving import until
 from tests.support.serving import (
     LIMITS,
     PATIENCE_S,
@@ -30,6 +31,7 @@ FORM_START = b'--x\r\nContent-Disposition: form-data; name="name"\r\n\r\nbo\r\n'
     b'--x\r\nContent-Disposition: form-data; name="audio"; filename="a"\r\n\r\n'
 )
 FORM_END = b"\r\n--x--\r\n"
+FORM_TYPE = {"Content-Type": "multipart/form-data; boundary=x"}
 JSON = {"Content-Type": "application/json"}
 
 
@@ -137,7 +139,7 @@ async def test_a_client_that_leaves_within_its_body_is_forgotten() -> None:
 
 
 async def test_all_bodies_together_have_a_limit_and_one_alone_has_its_own() -> None:
-    limits = replace(LIMITS, max_bodies_bytes=2 * MIB)
+    limits = replace(LIMITS, max_bodies_bytes=5 * MIB)
     go_on = asyncio.Event()
 
     async def held() -> AsyncIterator[bytes]:
@@ -147,20 +149,42 @@ async def test_all_bodies_together_have_a_limit_and_one_alone_has_its_own() -> N
         yield FORM_END
 
     services = make_services(limits=limits)
-    headers = {"Content-Type": "multipart/form-data; boundary=x"}
     async with serving(services) as url, httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as client:
-        first = asyncio.create_task(client.post("/speakers", content=held(), headers=headers))
-        refused = None
-        while refused is None or refused.status_code != 503:  # the first one may still be on its way
-            refused = await client.post("/speakers", files={"audio": bytes(MIB)})
+        first = asyncio.create_task(client.post("/speakers", content=held(), headers=FORM_TYPE))
+        await until(lambda: services.held._num_bytes > MIB + MIB // 2)
+        refused = await client.post("/speakers", files={"audio": bytes(MIB)})
+        assert refused.status_code == 503
         small = await client.post("/tts", json={"text": "Hi."})
         go_on.set()
         assert (await first).status_code == 201
-        alone = await client.post("/speakers", data={"name": "cy"}, files={"audio": bytes(3 * MIB)})
+        alone = await client.post("/speakers", data={"name": "cy"}, files={"audio": bytes(6 * MIB)})
     assert (refused.headers["retry-after"], error_of(refused)["code"]) == ("1", "overloaded")
     assert small.status_code == 200
     assert alone.status_code == 201
     assert counted(services, "tts_rejected_total", reason="queue_full") >= 1
+
+
+async def test_the_bodies_of_one_client_leave_room_for_those_of_others() -> None:
+    services = make_services(limits=replace(LIMITS, max_bodies_bytes=4 * MIB), keys=["ann:a", "bob:b"])
+    form = {**FORM_TYPE, "X-API-Key": "a", "Content-Length": str(MIB + MIB // 2)}
+    async with serving(services) as url, httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as client:
+        go_on = asyncio.Event()
+
+        async def held() -> AsyncIterator[bytes]:
+            """Its head names what it will be."""
+            yield FORM_START
+            await go_on.wait()
+            yield bytes(MIB + MIB // 2 - len(FORM_START) - len(FORM_END)) + FORM_END
+
+        first = asyncio.create_task(client.post("/speakers", content=held(), headers=form))
+        await until(lambda: bool(services.held._num_of))
+        upload = {"data": {"name": "cy"}, "files": {"audio": bytes(MIB)}}
+        same = await client.post("/speakers", **upload, headers={"X-API-Key": "a"})
+        other = await client.post("/speakers", **upload, headers={"X-API-Key": "b"})
+        go_on.set()
+        assert (await first).status_code == 201
+    assert (same.status_code, other.status_code) == (503, 201)
+    assert "this client's uploads are more than 1572864 bytes at once" in error_of(same)["message"]
 
 
 async def test_a_body_is_no_longer_counted_once_its_request_is_over() -> None:

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
-from ipaddress import ip_network
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -13,6 +12,7 @@ import grpc
 from firstword.app.clients import ANYBODY
 from firstword.app.errors import CancelReason, Refused, StreamTimeout
 from firstword.app.http.auth import Credentials
+from firstword.app.http.connection_limits import caller_of
 from firstword.app.http.errors import INTERNAL, error_message, row_of
 from firstword.app.http.middleware import request_id_of
 from firstword.app.http.routes import Guard
@@ -73,10 +73,7 @@ class Call:
 
     @property
     def caller(self) -> str:
-        """The key whose places it takes, or without one the address, of IPv6 its network."""
-        return (
-            f"key {self.client.name}" if self.client.name else f"address {_address_of(self.context.peer())}"
-        )
+        return caller_of(self.client.name, _address_of(self.context.peer()))
 
     @asynccontextmanager
     async def within_deadline(self) -> AsyncIterator[None]:
@@ -143,8 +140,4 @@ def _address_of(peer: str) -> str:
     kind, _, rest = peer.partition(":")
     if kind not in ("ipv4", "ipv6"):
         return kind  # a socket of this machine's files
-    address = unquote(rest).rpartition(":")[0].strip("[]")
-    try:
-        return str(ip_network((address, 64 if kind == "ipv6" else 32), strict=False))
-    except ValueError:
-        return address
+    return unquote(rest).rpartition(":")[0].strip("[]")

@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 
 from firstword.app.errors import InvalidRequest, StreamTimeout
 from firstword.app.http import connection_limits as limits
-from firstword.app.http.connection_limits import HeldBytes, Places, Readers
+from firstword.app.http.connection_limits import Places, Readers
 from firstword.app.http.errors import rejections_counted
 from firstword.app.http.routes import Guard
 from firstword.app.http.rpc.call import Call, abort
@@ -49,18 +49,17 @@ class Door:
         self.max_message_bytes = max(guard.body(given).max_bytes for guard in self.guards.values())
         self._service = service
         self._services = services
-        self._held = HeldBytes(given.max_bodies_bytes)
-        num_readers = limits.num_readers(given.max_bodies_bytes, self.max_message_bytes)
+        num_readers = limits.num_quick_readers(given.max_bodies_bytes, self.max_message_bytes)
         num_streams = limits.max_stream_calls(service.engine.max_streams)
         self._known = _Places(
             Places(limits.MAX_CALLS, limits.PART_OF_CALLS),
             Places(num_streams, limits.PART_OF_CALLS),
-            Readers(num_readers),
+            Readers(num_readers, service.held, self.max_message_bytes),
         )
         self._strangers = _Places(
             Places(limits.MAX_PUBLIC_CALLS, limits.PART_OF_PUBLIC_CALLS),
             Places(limits.MAX_PUBLIC_CALLS, limits.PART_OF_PUBLIC_CALLS),
-            Readers(limits.NUM_PUBLIC_READERS, has_slow=False),
+            Readers(limits.NUM_PUBLIC_READERS),
         )
 
     def handlers(self) -> tuple[grpc.GenericRpcHandler, ...]:
@@ -74,18 +73,14 @@ class Door:
 
     def _entry(self, method: RpcMethod, described: Any) -> "_Entry":
         is_public = method.guard.scope == "public"
-        return _Entry(
-            self._service, method, described, self._strangers if is_public else self._known, self._held
-        )
+        return _Entry(self._service, method, described, self._strangers if is_public else self._known)
 
 
 class _Entry:
     """How calls of one method come in."""
 
-    def __init__(
-        self, service: Service, method: RpcMethod, described: Any, places: _Places, held: HeldBytes
-    ) -> None:
-        """described: the method's descriptor. held: of all methods."""
+    def __init__(self, service: Service, method: RpcMethod, described: Any, places: _Places) -> None:
+        """described: the method's descriptor."""
         self._service = service
         self._method = method
         self._is_public = method.guard.scope == "public"
@@ -95,7 +90,6 @@ class _Entry:
         self._message = message(described.input_type.full_name)
         self._limit = method.guard.body(service.limits)
         self._places = places
-        self._held = held
 
     async def enter(self, sent: Sent, context: Any) -> Any:
         """Handle one call. What is raised becomes its status."""
@@ -133,7 +127,7 @@ class _Entry:
         if data is None:
             raise InvalidRequest("the call ended without a message; send one")
         with rejections_counted(self._service.metrics):
-            call.until_answered.enter_context(self._held.held(len(data)))
+            call.until_answered.enter_context(self._service.held.held(call.caller, len(data)))
             return self._decoded(data)
 
     async def _each(self, sent: Sent, call: Call) -> AsyncGenerator[Any]:
@@ -156,7 +150,8 @@ class _Entry:
                 call.idle_timer = None
             if data is None:
                 return
-            with rejections_counted(self._service.metrics), self._held.held(len(data)):
+            held = self._service.held.held(call.caller, len(data))
+            with rejections_counted(self._service.metrics), held:
                 if not self._is_public:
                     await call.check_key()
                 decoded = self._decoded(data)
