@@ -418,6 +418,7 @@ async def test_speakers_of_others_stay_theirs_and_keep_their_names(page: "Page",
         anna = Client("anna", frozenset({"speak", "enrol"}), "private")
         for client, name in ((anna, "mia"), (anna, "eva"), (ANYBODY, "ida"), (ANYBODY, "mia")):
             await registry.enrol(name, recording(), client=client)
+        await registry.enrol("una", recording(), client=anna, access="shared")
         services = make_services(speakers=registry, keys=[f"root:{KEY}"])  # type: ignore[arg-type]
         url = await stack.enter_async_context(serving(services))
         await page.add_init_script(f"sessionStorage.setItem('firstword-key', '{KEY}')")
@@ -430,11 +431,16 @@ async def test_speakers_of_others_stay_theirs_and_keep_their_names(page: "Page",
         await page.fill("#ask-input", "eve")
         await page.click("#ask-ok")
         await page.wait_for_selector("[data-name=eve]")
+        for name, new in (("una", "uma"), ("ida", "ila")):
+            await page.click(f"[data-name={name}] >> text=Rename")
+            await page.fill("#ask-input", new)
+            await page.click("#ask-ok")
+            await page.wait_for_selector(f"[data-name={new}]")
         await page.locator("[data-name=mia]").last.get_by_text("Delete").click()  # behind everybody's
         await page.click("#ask-ok")
         await until_says(page, "#speakers-status", "mia is deleted.")
         found = {(one.name, one.owner) for one in registry.list(ANYBODY) if one.kind == "registered"}
-    assert found == {("eve", "anna"), ("ida", None), ("mia", None)}
+    assert found == {("eve", "anna"), ("uma", "anna"), ("ila", None), ("mia", None)}
 
 
 HEARD = ("a", "b", "x")

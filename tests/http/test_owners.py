@@ -133,6 +133,38 @@ async def test_administrators_import_for_an_owner(client: httpx.AsyncClient) -> 
     assert (await client.get("/speakers/eva", headers=ANNA)).status_code == 200
 
 
+async def test_administrators_import_a_shared_speaker_for_its_owner_or_nobody(
+    client: httpx.AsyncClient,
+) -> None:
+    bundle = {"bundle": (await client.get("/speakers/mia/export", headers=ROOT)).content}
+    for owner, expected in (("anna", "anna"), ("", None)):
+        form = {"name": f"eva-{owner}", "access": "shared"}
+        path = f"/speakers/import?owner={owner}"
+        imported = await client.post(path, data=form, files=bundle, headers=ROOT)
+        assert (imported.status_code, imported.json()["owner"]) == (201, expected)
+        refused = await client.post(path, data=form, files=bundle, headers=BOB)
+        assert error_of(refused)["code"] == "missing_scope"  # the console then imports without
+
+
+async def test_an_administrators_speaker_stands_beside_a_private_one_of_its_name(
+    client: httpx.AsyncClient,
+) -> None:
+    """Or whoever registers a private speaker would keep an administrator from the name."""
+    before = await client.get("/speakers/mia", headers=ROOT)
+    made = await client.post("/speakers", data={"name": "mia"}, files={"audio": recording()}, headers=ROOT)
+    assert (before.json()["owner"], made.status_code) == ("anna", 201)
+    owner_of = {
+        query: (await client.get(f"/speakers/mia{query}", headers=ROOT)).json()["owner"]
+        for query in ("", "?owner=anna", "?owner=root")
+    }
+    assert owner_of == {"": "root", "?owner=anna": "anna", "?owner=root": "root"}
+    assert (await client.get("/speakers/mia", headers=ANNA)).json()["owner"] == "anna"
+    shared = await client.patch("/speakers/mia?owner=anna", json={"access": "shared"}, headers=ROOT)
+    assert (shared.status_code, error_of(shared)["code"]) == (409, "speaker_exists")
+    assert (await client.delete("/speakers/mia", headers=ROOT)).status_code == 204
+    assert (await client.get("/speakers/mia", headers=ROOT)).json()["owner"] == "anna"
+
+
 async def test_import_over_another_owners_name_says_and_changes_nothing(client: httpx.AsyncClient) -> None:
     bundle = (await client.get("/speakers/mia/export", headers=ANNA)).content
     upload = {"bundle": bundle}

@@ -134,7 +134,7 @@ async function rename(speaker) {
   const taken = listed.find((one) => one.name === given);
   if (taken) throw new Error(`There is a speaker ${given} already${taken.owner ? `, of ${taken.owner}` : ""}; choose another name.`);
   const bundle = await (await call(path(speaker, "export"))).blob();
-  await importBundle(bundle, { name: given, access }, ofOwner(speaker));
+  await importFor(speaker.owner ?? "", bundle, { name: given, access });
   await call(path(speaker), { method: "DELETE" });
   await reload();
   $("speakers-status").textContent = `${name} is called ${given} now.`;
@@ -162,6 +162,16 @@ function importFile(input) {
     await reload();
     $("speakers-status").textContent = `${name} is imported.`;
   });
+}
+
+/** Administrators leave a speaker to its owner, or to nobody; others import what is then theirs. */
+async function importFor(owner, bundle, fields) {
+  try {
+    return await importBundle(bundle, fields, `?owner=${encodeURIComponent(owner)}`);
+  } catch (error) {
+    if (error.code !== "missing_scope") throw error;
+    return await importBundle(bundle, fields);
+  }
 }
 
 async function importBundle(bundle, fields = {}, query = "") {
