@@ -71,7 +71,7 @@ def write_result(
             _place(checkpoint.directory / name, out / name)
     except (OSError, SafetensorError) as error:
         partial.unlink(missing_ok=True)
-        raise FinetuneError(f"{out} cannot be written: {error}; run the same command again") from error
+        raise _unwritten(out, error) from error
     open_checkpoint(out).check()
 
 
@@ -127,10 +127,17 @@ def with_solver(text: str, num_steps: int, cfg_rate: float) -> str:
 
 
 def write_solver(out: Path, num_steps: int, cfg_rate: float) -> None:
-    """Rewrite the yaml of a directory of ours."""
+    """Rewrite the yaml of a directory of ours. Raises FinetuneError where the disk is full."""
     path = next(out / name for name in YAML_FILES if (out / name).exists())
-    write_whole(path, with_solver(path.read_text(encoding="utf-8"), num_steps, cfg_rate).encode())
+    try:
+        write_whole(path, with_solver(path.read_text(encoding="utf-8"), num_steps, cfg_rate).encode())
+    except OSError as error:
+        raise _unwritten(out, error) from error
     open_checkpoint(out).check()
+
+
+def _unwritten(out: Path, error: Exception) -> FinetuneError:
+    return FinetuneError(f"{out} cannot be written: {error}; make room, and run the same command again")
 
 
 def load_weights(network: nn.Module, weights: Mapping[str, Tensor]) -> None:

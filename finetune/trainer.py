@@ -235,13 +235,23 @@ class Trainer:
     def _check_or_write_settings(self, given: dict[str, Any]) -> None:
         path = self._folder / "settings.json"
         if self.is_main and not path.exists():
-            self._folder.mkdir(parents=True, exist_ok=True)
-            write_whole(path, f"{json.dumps(given, indent=2)}\n".encode())
+            try:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                write_whole(path, f"{json.dumps(given, indent=2)}\n".encode())
+            except OSError as error:
+                raise FinetuneError(
+                    f"{path} cannot be written: {_reason(error)}; make room, or give another -o"
+                ) from error
         self.accelerator.wait_for_everyone()
         try:
             before = json.loads(path.read_text(encoding="utf-8"))
         except ValueError:
-            raise FinetuneError(f"{path} is damaged; remove {self._folder}, or give another -o") from None
+            before = None
+        if not isinstance(before, dict):
+            raise FinetuneError(
+                f"{path} is damaged: it should be a JSON object of settings; remove {self._folder}, or give "
+                "another -o"
+            )
         defaults = {one.name: one.default for one in fields(TrainSettings) if one.default is not MISSING}
         before = {**defaults, **before}  # of a version that did not have all of them
         changed = [n for n in given if n not in _FREE and n in before and before[n] != given[n]]

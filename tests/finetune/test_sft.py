@@ -144,10 +144,21 @@ def test_a_merge_that_a_full_disk_ended_is_done_again(
     given = small_checkpoint("cosyvoice2"), [tmp_path / "out" / "adapter-llm"], tmp_path / "again"
     with monkeypatch.context() as patch:
         patch.setattr(result, "save_file", full)
-        with pytest.raises(FinetuneError, match="run the same command again"):
+        with pytest.raises(FinetuneError, match="make room, and run the same command again"):
             merge(*given)
     merge(*given)
     assert equal(weights(tmp_path / "again", "llm"), weights(tmp_path / "out", "llm"))
+
+
+def test_a_full_disk_leaves_the_yaml_before(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    out = shutil.copytree(small_checkpoint("cosyvoice2"), tmp_path / "out")
+    before = (out / "cosyvoice2.yaml").read_bytes()
+    request.getfixturevalue("_full_disk")
+    with pytest.raises(
+        FinetuneError, match=r"out cannot be written: .*; make room, and run the same command"
+    ):
+        result.write_solver(out, 2, 0.0)
+    assert (out / "cosyvoice2.yaml").read_bytes() == before
 
 
 def test_an_adapter_is_written_whole_or_not_at_all(tmp_path: Path, request: pytest.FixtureRequest) -> None:

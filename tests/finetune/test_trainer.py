@@ -80,9 +80,10 @@ def test_a_run_of_another_version_goes_on_or_is_refused_in_words(tmp_path: Path)
             FinetuneError, match=r"another version of Firstword \(only one .* knows dropout\)"
         ):
             goes_on(before, asked=asked)
-    path.write_text(path.read_text()[:9])
-    with pytest.raises(FinetuneError, match=r"settings\.json is damaged"):
-        Trainer(lm_task(data), tmp_path, SETTINGS)
+    for damaged in (path.read_text()[:9], "[]", "null", '"steps"'):
+        path.write_text(damaged)
+        with pytest.raises(FinetuneError, match=r"settings\.json is damaged: it should be a JSON object"):
+            Trainer(lm_task(data), tmp_path, SETTINGS)
 
 
 def test_weights_of_other_names_are_not_passed_over(tmp_path: Path) -> None:
@@ -104,7 +105,7 @@ def test_settings_that_were_half_written_are_none(tmp_path: Path, monkeypatch: p
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
-        with pytest.raises(OSError, match="No space"):
+        with pytest.raises(FinetuneError, match=r"settings\.json cannot be written: the disk is full"):
             Trainer(task, tmp_path, SETTINGS)
     assert Trainer(task, tmp_path, SETTINGS).step == 0
 
