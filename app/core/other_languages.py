@@ -29,8 +29,8 @@ class OtherLanguages:
 
     Most of a text is judged, not a name or a sentence in it. English is never refused: it is what a text in
     Latin letters counts as where nothing tells its language; segments that are too short to tell it are
-    judged by words that are clearly another one's, or together. Nor is a language refused that is written in the script of a spoken one, where single
-    letters tell the two apart.
+    judged by words that are clearly another one's, or together. Nor is a language refused that is written in
+    the script of a spoken one, where single letters tell the two apart.
     """
 
     def __init__(self, info: EngineInfo, asked: str | None = None) -> None:
