@@ -87,12 +87,12 @@ def cluster(directory: Path) -> Iterator[Cluster]:
             url = httpx.URL(server.url)
             made.to_servers.append(stack.enter_context(Wire(url.host, url.port or 0).open()))
         urls = [f"http://127.0.0.1:{wire.port}" for wire in made.to_servers]
-        made.url = stack.enter_context(envoy(directory, urls))
+        made.url, _ = stack.enter_context(envoy(directory, urls))
         yield made
 
 
 @contextmanager
-def envoy(directory: Path, urls: list[str]) -> Iterator[str]:
+def envoy(directory: Path, urls: list[str]) -> Iterator[tuple[str, "subprocess.Popen[bytes]"]]:
     """Envoy with the committed file, but for its port and the servers' addresses."""
     config: Any = yaml.safe_load(ENVOY_FILE.read_text())
     port = free_port()
@@ -122,7 +122,7 @@ def envoy(directory: Path, urls: list[str]) -> Iterator[str]:
                 pass
             assert time.monotonic() < until, (directory / "envoy.log").read_text()
             time.sleep(0.05)
-        yield url
+        yield url, process
     finally:
         process.kill()
         process.wait()

@@ -1,6 +1,7 @@
-"""How soon Envoy asks another server where the one it asked is killed: as soon as the process is gone."""
+"""How soon Envoy asks another server where one is killed: as soon as it is gone; and what its pauses do."""
 
 import logging
+import signal
 import subprocess
 import sys
 import time
@@ -22,13 +23,24 @@ pytestmark = [
 logger = logging.getLogger(__name__)
 
 MAX_AFTER_S = 5.0  # from the kill to the answer of the other, which is made at once; hundredths
-# Answers /tts once; of a second such request it says that it came, and never answers.
+MAX_NEW_S = 2.0  # from the kill to the answer to a new request
+PAUSED_S = 1.0
+# Answers /tts once, and slowly where it is asked to; of a second such request it says that it came, and never
+# answers.
 SERVER = """
 import http.server, time
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     has_answered = False
     def do_GET(self):
+        if "slowly" in self.path:
+            self.send_response(200)
+            self.send_header("Content-Length", "20")
+            self.end_headers()
+            for _ in range(20):
+                self.wfile.write(b"a")
+                time.sleep(0.1)
+            return
         if self.path.startswith("/tts"):
             if Handler.has_answered:
                 print("asked again", flush=True)
@@ -66,7 +78,7 @@ def test_what_a_killed_server_was_asked_the_other_answers_once_it_is_gone(
         return client.get("/tts", params={"speaker": "mia"}, timeout=30)
 
     with (
-        envoy(tmp_path, [f"http://{address}" for address in servers]) as url,
+        envoy(tmp_path, [f"http://{address}" for address in servers]) as (url, _),
         httpx.Client(base_url=url) as client,
         ThreadPoolExecutor(1) as threads,
     ):
@@ -83,3 +95,44 @@ def test_what_a_killed_server_was_asked_the_other_answers_once_it_is_gone(
     assert answer.status_code == 200
     assert answer.headers[SERVED_BY] != asked
     assert after_s < MAX_AFTER_S
+
+
+def test_a_new_stream_begins_at_the_other_server_within_two_seconds_of_a_kill(
+    servers: dict[str, "subprocess.Popen[str]"], tmp_path: Path
+) -> None:
+    with (
+        envoy(tmp_path, [f"http://{address}" for address in servers]) as (url, _),
+        httpx.Client(base_url=url, timeout=30) as client,
+    ):
+        asked = client.get("/tts", params={"speaker": "mia"}).headers[SERVED_BY]
+        killed_at = time.monotonic()
+        servers[asked].kill()
+        answer = client.get("/tts", params={"speaker": "mia"})
+        after_s = time.monotonic() - killed_at
+    logger.warning("a new stream began %.3f s after the kill", after_s)
+    assert answer.status_code == 200
+    assert answer.headers[SERVED_BY] != asked
+    assert after_s < MAX_NEW_S
+
+
+def test_streams_through_a_paused_proxy_go_on_when_it_does(
+    servers: dict[str, "subprocess.Popen[str]"], tmp_path: Path
+) -> None:
+    with (
+        envoy(tmp_path, [f"http://{address}" for address in servers]) as (url, proxy),
+        httpx.Client(base_url=url, timeout=30) as client,
+        ThreadPoolExecutor(1) as threads,
+        client.stream("GET", "/tts", params={"speaker": "mia", "text": "slowly"}) as answer,
+    ):
+        pieces = answer.iter_raw()
+        num_bytes = len(next(pieces))
+        proxy.send_signal(signal.SIGSTOP)
+        try:
+            new = threads.submit(httpx.get, f"{url}/livez", timeout=30)
+            time.sleep(PAUSED_S)
+            assert not new.done()
+        finally:
+            proxy.send_signal(signal.SIGCONT)
+        num_bytes += sum(map(len, pieces))
+    assert num_bytes == 20
+    assert new.result().status_code == 200
