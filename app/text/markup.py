@@ -9,7 +9,7 @@ from firstword.app.text.latex import plain_formula
 # ruff: noqa: RUF001  typographic marks are meant
 
 PICTURE = "\u2190-\u21ff\u2300-\u23ff\u2500-\u27bf\u2b00-\u2bff\ufe0e\ufe0f\u20e3\U0001f000-\U0001faff"
-_PICTURES = re.compile(f"(?![★⭐](?<=[0-9].))[{PICTURE}][{PICTURE}\u200d\U000e0020-\U000e007f]*")
+_PICTURES = re.compile(f"(?![★⭐](?<=[0-9].)|△[A-Z])[{PICTURE}][{PICTURE}\u200d\U000e0020-\U000e007f]*")
 _BETWEEN_WORDS = re.compile(rf"(?<=\w){_PICTURES.pattern}(?=\w)")
 # Controls, lone surrogates, private use, marks of direction and of byte order.
 _UNSPEAKABLE = re.compile(
@@ -25,7 +25,7 @@ _CITATION = re.compile(
 """Of a source, behind a mark: "tall.[1][2]", "noted[^1]"."""
 _LINK_TARGET = re.compile(r"(?<=\])\([^()\s]*\)")
 _MARKDOWN = re.compile(
-    r"!(?=\[)|[][`™®©]|~~|(?<![0-9)])(?<![0-9)]\s)(?<![0-9][m米])(?<![0-9][cdkm]m)(?<![0-9][厘毫]米)\*|\*(?!\s?[0-9(])"
+    r"!(?=\[)|[][`™®©]|~~|(?<![0-9)])(?<![0-9)]\s)(?<![0-9][mgLl米克升])(?<![0-9][cdkm][mglL])(?<![0-9][厘毫千][米克升])\*|\*(?!\s?[0-9(])"
     r"|\^(?![-−(\w])|(?<![\w)])\^|(?<!\w)_+|_+(?!\w)|(?<!\w)#+(?=\s|$|(?![A-Z]{1,2}-?\d{3}|[A-Z]{1,4}-\d)[^\W\d])"
 )
 _PARTING = re.compile(r"\\(?=\w)|(?<=\w)\|(?=\w)")

@@ -229,6 +229,10 @@ def _joins(phrase: str, word: str) -> bool:
         return is_zip or (bool(opens_number) and _DIGIT.match(stripped) is not None)
     if stripped == "：":
         return phrase[-1].isdecimal()  # of a time or a ratio
+    if stripped == "、":
+        return _IN_A_ROW.search(phrase) is not None
+    if phrase[-1] == "、" and not stripped[0].isdecimal():
+        return False
     if phrase[-1] == "：" and not stripped[0].isdecimal():
         return False
     if stripped == "at" and _MONTH_AND_DAY.search(phrase):
@@ -258,6 +262,7 @@ def _joins(phrase: str, word: str) -> bool:
 
 _HTML_ATTRIBUTES = re.compile(r"<[A-Za-z][A-Za-z0-9]{0,9}(?:\s[^<>]*)?$")
 _ATTRIBUTE = re.compile(r"[\w-]+=")
+_IN_A_ROW = re.compile(r"(?<!\d)(?:[05-9][05]|985|211)$")  # "70、80后", "985、211"
 _ORDINAL = re.compile(r"(?:.*\s)?[0-9]{1,3}\.")
 _ENTITIES = ("&lt;", "&gt;")
 _ZIP = re.compile(r"\d{5}\b")

@@ -187,7 +187,8 @@ def is_score(found: Match, phrase: Phrase) -> bool:
         return True
     if ":" in found[0] or re.search(f"(?:{contexts.NO_SCORED})$", text_before(found, phrase)):
         return False
-    return 9 >= int(found["low"]) >= int(found["high"])
+    is_set = int(found["low"]) in contexts.SET_POINTS and int(found["low"]) > int(found["high"])
+    return is_set or 9 >= int(found["low"]) >= int(found["high"])
 
 
 def is_figure(found: Match, phrase: Phrase) -> bool:
@@ -256,6 +257,33 @@ def is_no_power(found: Match, phrase: Phrase) -> bool:
     before = text_before(found, phrase)[-contexts.NEAR :]
     following = text_ahead(found, phrase)[: contexts.NEAR + 1]
     return re.search(contexts.POWERED, f"{before} {following}") is None
+
+
+def is_calculated(found: Match, phrase: Phrase) -> bool:
+    """A minus of "10-2×3" and of what is equal to something."""
+    return re.search(r"[=×÷≈]|\d\s?[-–−]\s?[(（]", found.string) is not None
+
+
+def is_unquoted(found: Match, phrase: Phrase) -> bool:
+    """ "24"显示器", where the mark closes no quotation."""
+    return found[0][-1] == "n" or not (phrase.is_quoted or '"' in found.string[: found.start()])
+
+
+def is_of_match(found: Match, phrase: Phrase) -> bool:
+    """ "第90'" and "90'进球", a minute of a match."""
+    is_event = text_ahead(found, phrase).startswith(contexts.EVENTS_OF_MATCH)
+    return is_event or text_before(found, phrase).endswith("第")
+
+
+def is_exclaimed(found: Match, phrase: Phrase) -> bool:
+    """ "666，太强了": all that stands between two marks, or a mark and an end."""
+    before, following = text_before(found, phrase)[-1:], text_ahead(found, phrase)[:1]
+    return f"{before}{following}" != "" and not f"{before}{following}".strip("，。！？!?~～ \n")
+
+
+def is_before_era(found: Match, phrase: Phrase) -> bool:
+    """ "（公元前221年—前207年）", not "目前100年"."""
+    return re.search(r"(?:^|[\s（(，,、。；：—–~～\-至到])前$", text_before(found, phrase)) is not None
 
 
 def has_equals(found: Match, phrase: Phrase) -> bool:

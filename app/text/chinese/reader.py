@@ -22,6 +22,8 @@ _LONG_WORD_SIGNS = re.compile(r"(?<=[A-Za-z]{2})[-_](?=[0-9])")
 _PER = re.compile(
     rf"(?:(?<=[元块角分币镑刀美港日韩次])|(?<=万)(?=/[年月人])|(?<=[元块]/人))/(?=[0-9]*(?:{contexts.PER}))"
 )
+_UNITS = "|".join(sorted(contexts.PER_UNITS, key=len, reverse=True))
+_PER_UNIT = re.compile(rf"(?<=[元块角分币镑刀铢盾方])/(?P<unit>{_UNITS})(?![\w/²³])", re.ASCII)
 _SLASH = re.compile("(?<=[\u3400-\u9fffA-Za-z])/(?=[\u3400-\u9fffA-Za-z])")
 _QUOTIENT = re.compile(
     r"(?<![A-Za-z][A-Za-z])(?<=[A-Za-z零一二三四五六七八九十百千])/(?=[A-Za-z](?![A-Za-z]))"
@@ -41,6 +43,7 @@ _ROMAN = re.compile("I{1,3}|IV|VI{1,3}|IX")
 _CENTURY = re.compile("X{0,2}(?:IX|IV|V?I{0,3})")
 _ARROW = re.compile("(?<=[A-Za-z])(?:→|⇒|-?->|=>)(?=[A-Za-z])")
 _ARROW_OF_DIGITS = re.compile("(?<=[0-9])(?:→|⇒|-?->|=>)(?=[0-9])")
+_COUNTED = tuple("元块多余右十百千万亿")  # before "RMB"
 _DASHES = ("-", "–", "—", "--")
 _TILL = (*_DASHES, "~", "～")
 
@@ -72,11 +75,14 @@ def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
         signs = _LONG_WORD_SIGNS if "=" in spoken else _WORD_SIGNS
         parts = tag(signs.sub(" ", spoken), phrase)
         spoken = "".join(verbalize(part) if isinstance(part, Tag) else part for part in parts)
-        spoken = _PER.sub("每", spoken)
+        if "/" in spoken:
+            spoken = _PER_UNIT.sub(lambda per: f"每{contexts.PER_UNITS[per['unit']]}", _PER.sub("每", spoken))
         if any(character.isdigit() for character in spoken):
             spoken = by_digits(wetext(_VALUED_ZEROS.sub("", spoken)).replace("\\", ""))  # it escapes quotes
     if "=" in text:
         spoken = _QUOTIENT.sub("除以", spoken)
+    if text[-3:] in contexts.CODES_OF_MONEY and (spoken[:-3] or phrase.before).rstrip()[-1:] in _COUNTED:
+        spoken = f"{spoken[:-3].rstrip()}{contexts.CODES_OF_MONEY[text[-3:]]}"
     spoken = _SIGN.sub(lambda sign: contexts.SIGNS[sign[0]], _SLASH.sub(" ", spoken))
     return _BLANKS.sub("", " ".join(_DROPPED.sub("", spoken).split()))
 

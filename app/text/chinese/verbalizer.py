@@ -143,7 +143,8 @@ def _money(fields: Fields, text: str) -> str:
     number, scale = _of(fields, "number"), fields.get("scale") or ""
     sign, code = fields.get("sign"), fields.get("code")
     name = contexts.CURRENCIES[sign] if sign else contexts.CODES_OF_MONEY[code or ""]
-    amount = f"{counted(number if scale else _ZEROS.sub('', number))}{scale}"
+    minus = "负" if fields.get("minus") else ""
+    amount = f"{minus}{counted(number if scale else _ZEROS.sub('', number))}{scale}"
     return f"人民币{amount}元" if fields.get("end") and name == "人民币" else amount + name
 
 
@@ -166,7 +167,7 @@ def _measure(fields: Fields, text: str) -> str:
 
 def _share(fields: Fields, text: str) -> str:
     """An amount per unit; per hour and per cubic meter come first."""
-    per = contexts.UNITS.get(fields["per"] or "", "")
+    per = contexts.PER_UNITS.get(fields["per"] or "", "")
     return (
         f"每{per}{_measure(fields, text)}"
         if per in ("立方米", "小时")
@@ -302,6 +303,9 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "formula.divided": lambda fields, text: "除以",
     "measure.speed": lambda fields, text: f"每小时{counted(_of(fields, 'number'))}公里",
     "measure.amount": _measure,
+    "measure.inches": lambda fields, text: f"{counted(_of(fields, 'number'))}英寸",
+    "time.minute": lambda fields, text: f"{cardinal(_of(fields, 'number'))}分钟",
+    "cardinal.thousands": lambda fields, text: f"{cardinal(_of(fields, 'number'))}k",
     "cardinal.separated": lambda fields, text: text.replace(",", ""),
     "cardinal.ten_thousands": lambda fields, text: f"{fields['number']}万",
     "cardinal.plus": lambda fields, text: "正",

@@ -1,0 +1,444 @@
+"""The rules of Chinese: a form, how it is written and where it is meant; the first that fits is taken."""
+
+import re
+from typing import Final
+
+from firstword.app.text.chinese import conditions, contexts
+from firstword.app.text.chinese.conditions import Condition
+
+# ruff: noqa: RUF001  Chinese punctuation and signs are meant
+
+_DASHES = "-–—~～至到"
+NEEDS: Final = {
+    **dict.fromkeys(("fraction.mixed", "fraction.plain", "measure.pressure", "date.either_way"), "/"),
+    **dict.fromkeys(
+        ("measure.speed", "measure.share", "measure.beside", "time.always", "serial.slashes"), "/"
+    ),
+    **dict.fromkeys(("time.clock", "duration.clock", "duration.lap", "serial.hex"), ":"),
+    **{"fraction.division": "=", "formula.minus": "-–−", "cardinal.thousands": "k"},
+    **dict.fromkeys(("date.era_year", "date.short_year", "date.years"), "年"),
+    **dict.fromkeys(("range.figure", "serial.groups", "serial.size"), "-"),
+    **dict.fromkeys(("date.holidays", "money.range", "range.to"), _DASHES),
+    **dict.fromkeys(("time.range", "serial.version", "serial.dotted"), "."),
+    **dict.fromkeys(("formula.plus", "cardinal.plus"), "+"),
+    **dict.fromkeys(("cardinal.pair", "cardinal.two"), "2"),
+    **{
+        "measure.inches": '"″n',
+        "time.minute": "'′",
+        "fraction.thousandths": "‰",
+        "fraction.percents": "%",
+        "date.quarter": "Q",
+        "date.decade": "s",
+    },
+    **{
+        "cardinal.separated": ",",
+        "formula.divided": "÷",
+        "formula.beside": "/",
+        "formula.power": "^",
+        "date.zeros": "0",
+    },
+    **{"range.versus": "vV", "range.score": "-–:", "date.season": f"/{_DASHES}", "time.half": "mM"},
+    **{"measure.feet": "'′", "duration.primes": "'’′", "measure.minutes": "°", "date.event": "·."},
+    **{"formula.times": "·×", "formula.cross": "xX", "serial.model": "-−", "date.era": "AB"},
+    **{"ordinal.latin": "tdh", "cardinal.ten_thousands": "wW", "date.year_and_month": "-/"},
+}
+"""By form, characters of which whatever is so written has one."""
+
+
+_AMOUNT = r"(?P<number>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)"
+_SCALE = rf"(?P<scale>{contexts.SCALES})?"
+
+
+def _alternatives(words: object) -> str:
+    return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))  # type: ignore[call-overload]
+
+
+_SIGN = f"(?P<sign>{_alternatives(contexts.CURRENCIES)})"
+_CODE = f"(?P<code>{_alternatives(contexts.CODES_OF_MONEY)})"
+_NO_AMPERES = "[广景公司栋区口出大游门班款型类]"  # "3A大作", "4A广告"
+_UNIT = rf"(?P<unit>{_alternatives(contexts.UNITS)})(?![A-Za-z0-9²³/级座股]|(?<=A){_NO_AMPERES})"
+_LATER = r"(?=[0-9]|(?:次日|翌日|[早晚]上?|[上下]午|凌晨|中午)\d)"  # what a range goes to
+_EMERGENCY = "(?:11[0249]|12[02])"
+_DIALED = rf"(?:{_EMERGENCY}|12306|123[14]5|10010|10086|95\d{{3}})"
+_MONTH_AND_DAY = r"(?<![\d.])1[0-2]\.\d{1,2}(?![\d.]|\s?[%‰日号])"
+_TEMPERATURE = "(?:℃|°|度|摄氏)"
+_HALF = r"(?:\s?(?P<half>[AaPp])\.?[Mm]\b\.?)"
+
+ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
+    (
+        "telephone.number",
+        r"(?<![\w.])(?:\+[0-9]{1,3}[ -]?)?(?:1[0-9]{2}[ -][0-9]{4}[ -][0-9]{4}|1[3-9][0-9]{9}"
+        r"|0[0-9]{2,3}[ -](?:[0-9]{7,8}|[0-9]{3,4}[ -][0-9]{4})|[48]00[ -]?[0-9]{3,4}[ -]?[0-9]{3,4}"
+        r"|[(（]0[0-9]{2,3}[)）][ -]?(?:[0-9]{7,8}|[0-9]{3,4}[ -][0-9]{4})"
+        r"|\+[0-9]{1,3}(?:[ -][0-9]{2,4}){2,4})(?![0-9])",
+        None,
+    ),
+    ("telephone.extension", r"\d{2,6}(?!\d|[人名个])", conditions.behind(contexts.EXTENSIONS)),
+    ("telephone.extension", r"\d{1,5}(?!\d)", conditions.is_extension),
+    ("serial.room", r"(?<![\d.,])\d{3,4}(?=室|号房|房(?![屋价子东客间]))", None),
+    ("serial.hex", r"(?<![\w:])[\dA-Fa-f]{2}(?::[\dA-Fa-f]{2}){5}(?![\w:])", None),
+    ("serial.room", rf"(?<![\d.,])\d{{3,4}}(?={contexts.ROOMS})", conditions.is_room),
+    ("serial.room", r"(?<![\d.,])\d{3,4}(?![\d.户人家个平米㎡多余元万])", conditions.is_behind_house),
+    ("serial.room", r"(?<![\d.,])\d{3}(?=路(?![人口])|[国省县]道)", None),
+    ("serial.code", r"\d+(?:-\d+)+", conditions.behind("ISBN|ISSN|书号")),
+    ("serial.room", r"(?<![\d.,])(?:480|720|1080|1440|2160)(?=[PpIi](?![A-Za-z]))", None),
+    (
+        "range.score",
+        r"(?<![\d.:A-Za-z-])(?P<low>\d{1,3})\s?[-–:]\s?(?P<high>\d{1,3})(?![\d.%:/-])",
+        conditions.is_score,
+    ),
+    ("range.figure", r"(?P<low>\d{1,2})-(?P<high>\d{1,2})(?![\d.-])", conditions.is_figure),
+    (
+        "range.versus",
+        r"(?<![\w.])(?P<low>\d{1,2})(?:[vV]|\s?[vV][sS]\.?\s?)(?P<high>\d{1,2})(?![A-Za-z\d.])",
+        None,
+    ),
+    (
+        "measure.pressure",
+        r"(?<!\d)(?P<above>\d{2,3})/(?P<below>\d{2,3})(?P<unit>\s?(?:mmHg|毫米汞柱))?(?![\d/])",
+        conditions.is_pressure,
+    ),
+    ("fraction.division", r"(?P<above>\d+)/(?P<below>\d+)(?=\s?=)", conditions.is_division),
+    ("time.always", r"(?<![\d.,/])24/7(?![\d/])", None),
+    (
+        "fraction.mixed",
+        r"(?<![\d.,/])(?P<whole>\d{1,3})(?:  ?|又)(?P<above>\d{1,3})/(?P<below>\d{1,3})(?![\d/])",
+        None,
+    ),
+    (
+        "fraction.plain",
+        r"(?<![\w.,/])(?P<above>\d{1,3})/(?P<below>[2-9]|1\d{1,4})(?=小时|分|秒|天|的?概率|的?机会)",
+        None,
+    ),
+    (
+        "date.holidays",
+        r"(?<![\d.])(?P<month>\d{1,2})\.(?P<day>\d{1,2})[-–—~～至到](?P<last_month>\d{1,2})\.(?P<last_day>\d{1,2})(?![\d.%]|\s?(?:小时|分钟|秒|天|个|倍|米|[a-zA-Z]))",
+        conditions.is_holidays,
+    ),
+    (
+        "date.holidays",
+        r"(?<![\d./])(?P<month>\d{1,2})/(?P<day>\d{1,2})\s?[-–—~～至到]\s?(?P<last_month>\d{1,2})/(?P<last_day>\d{1,2})(?![\d./%])",
+        conditions.is_days,
+    ),
+    ("formula.less", r"(?<=\d)[-–](?=\d+(?![\d.]|岁))", conditions.is_reduced),
+    (
+        "time.range",
+        r"(?<![\d.])(?P<hour>\d{1,2})\.(?P<minutes>[0-5]\d)[-–—~～至到](?P<last_hour>\d{1,2})\.(?P<last_minutes>[0-5]\d)"
+        r"(?![\d.%]|\s?(?:小时|分钟))",
+        conditions.behind("时间"),
+    ),
+    ("measure.feet", r"(?<![\d.°])(?P<feet>[3-8])'(?P<inches>1[01]|[0-9])\"", None),
+    ("measure.feet", r"(?<![\d.°])(?P<feet>\d{1,2})′(?P<inches>\d{1,2}(?:\.\d+)?)″", conditions.is_size),
+    ("time.minute", r"(?<![\d.°])(?P<number>\d{1,3})['′](?![\d\"″])", conditions.is_of_match),
+    (
+        "duration.primes",
+        r"(?<![\d.°])(?P<minutes>\d{1,2})(?:′(?P<seconds>\d{1,2}(?:\.\d+)?)″"
+        r"|['’](?P<seconds_typed>[0-5]\d(?:\.\d+)?)(?:[\"”]|['’]{2}))",
+        None,
+    ),
+    ("measure.minutes", r"(?<=°)(?P<minutes>\d{1,2})[′'](?:(?P<seconds>\d{1,2})[″\"])?", None),
+    (
+        "date.event",
+        r"(?<!\d)(?P<month>\d{1,2})·(?P<day>\d{1,2})(?!\d)",
+        lambda found, phrase: conditions.is_date(found, phrase) and conditions.is_no_formula(found, phrase),
+    ),
+    (
+        "date.event",
+        rf"(?<![\d.])(?P<month>[1-9])\.(?P<day>\d{{1,2}})(?={contexts.EVENTS})",
+        conditions.is_date,
+    ),
+    ("ordinal.number", r"(?:\d{1,3}(?:,\d{3})+|\d+)(?![\d.])", conditions.is_ordinal),
+    ("date.era_year", r"(?<![\d.])(?!\d00年)(?P<digits>\d{3})(?=年)", conditions.is_before_era),
+    ("ordinal.latin", r"(?<![\w.])(?P<number>\d+)(?:st|nd|rd|th)(?![A-Za-z])", None),
+    ("cardinal.number", r"(?<![\d.])[3-9]\d00(?=年)", None),
+    ("cardinal.number", rf"(?<![\d.])\d{{2}}(?=年(?:{contexts.YEARS_COUNTED}))", None),
+    ("cardinal.number", r"(?<![\d.])\d{2}(?=年(?![代级]))", conditions.behind(contexts.REIGNS)),
+    (
+        "telephone.known",
+        r"(?<![\w.,])(?:110|119|120|122|114|112|123\d\d|10086|10010|10000"
+        r"|9[56]\d{3})(?![\d.%:/,])",
+        conditions.behind(contexts.DIALED),
+    ),
+    (
+        "telephone.known",
+        r"(?<![\w.,])(?:10086|10010|10000|9[56]\d{3}|12\d{3}(?=热线))(?=客服(?!人员)|热线|专线|反诈)",
+        None,
+    ),
+    (
+        "telephone.known",
+        r"(?<![\w.,])(?:[1-9]\d{6,7}|[2-9]\d{3}[ -]\d{4})(?![\d.%:/,元次个台部])",
+        conditions.behind(contexts.SUBSCRIBED),
+    ),
+    ("serial.code", rf"(?<![\d.,])(?:{contexts.KNOWN})|(?<=[Hh]\.)26[45]", None),
+    ("serial.code", r"(?<![\w.,])(?:6{3,}|23{3,}|520|886|1314)(?![\d.,])", conditions.is_exclaimed),
+    ("serial.code", r"(?<![\w.,])(?:996|955)(?![\d.,])", conditions.behind("拒绝|反对|实行|天天|常年")),
+    ("serial.dotted", r"(?<![\w.])802\.\d+", None),
+    (
+        "serial.code",
+        r"(?:(?<![\w.,])|(?<=[A-Za-z]{3}))(?:19[89]\d|20(?!00)\d\d)(?![\d.,%:/-])",
+        conditions.is_edition,
+    ),
+    ("serial.code", r"(?<![\d.,])\d(?![\d.,%:/-])", conditions.is_key),
+    (
+        "duration.lap",
+        r"(?<![\d.:])(?P<minutes>\d{1,2}):(?P<seconds>[0-5]\d)\.(?P<parts>\d{1,3})(?![\d:.])",
+        None,
+    ),
+    (
+        "duration.clock",
+        r"(?<![\d.:])(?:(?P<hours>\d{1,2}):)?(?P<minutes>\d{1,2}):(?P<seconds>[0-5]\d)(?![\d:])",
+        conditions.is_duration,
+    ),
+    ("serial.code", r"\d{3,4}(?![\d.]|\s?元)", conditions.behind("RTX|GTX|RX|锐龙|骁龙|天玑|酷睿")),
+    ("serial.plate", r"(?<=i[3579])-(?P<digits>\d{4,5})(?=[A-Z]{0,2}(?![A-Za-z\d]))", None),
+    ("serial.code", r"(?<=[A-Za-z])\d{6,}(?![\d.])", None),
+    (
+        "serial.code",
+        r"(?:(?<=[a-z])\d{3,}|\d{6,})(?![\d.]|[多余人个位粉用次])",
+        conditions.behind("微信|抖音|群"),
+    ),
+    (
+        "serial.code",
+        rf"\d{{5,}}(?![\d.]|\s?[{contexts.COUNTING}多余份套吨步字笔单款张辆户股平公])",
+        conditions.behind("码|号|ICP备"),
+    ),
+    (
+        "serial.code",
+        rf"(?:(?<=[a-z]{{2}})|(?<=SHA))(?!\d00)\d{{3}}(?![\d.,%:]|[{contexts.COUNTING}]|[KMGT]B?(?![A-Za-z]))",
+        None,
+    ),
+    ("cardinal.number", r"[1-9]\d?(?=[A-F](?![A-Za-z\d]))", conditions.behind(contexts.SEATS)),
+    ("cardinal.number", rf"(?<![\w.,]){_EMERGENCY}(?![\d.%:/,])", conditions.is_behind_latin),
+    ("cardinal.number", r"(?<=[A-Z])(?<![0-9][A-Z])[1-9]\d?(?=[A-Za-z](?![A-Za-z\d])|[a-z]{2})", None),
+    ("serial.plate", r"(?:(?<=[A-Z]{2}\d)-(?=\d{4})|(?<=[A-Z]\d)-(?=\d{3}))(?P<digits>\d{3,4})(?!\d)", None),
+    ("serial.code", r"7\d7(?:-\d{1,3})?(?![\d.])", conditions.behind("波音")),
+    (
+        "cardinal.number",
+        rf"(?<![\w.,])(?:{_EMERGENCY}(?={contexts.COUNTED})|{_DIALED}(?={contexts.MEASURED}))",
+        None,
+    ),
+    (
+        "cardinal.number",
+        rf"(?<![\w.,]){_DIALED}(?![\d.%:/,]|\s?[急救报])",
+        conditions.behind(contexts.AMOUNTS),
+    ),
+    ("serial.code", r"(?<=[A-Z])\d{4,6}(?![\d.])", conditions.is_plate),
+    ("serial.plate", r"(?P<digits>\d[A-Z0-9]{4,5})(?![A-Za-z\d.])", conditions.is_plate),
+    (
+        "serial.plate",
+        r"·(?P<digits>[A-Z0-9]{4}(?=[港澳学警挂])|[A-Z0-9]{5,6})(?![A-Za-z\d.])",
+        conditions.is_plate,
+    ),
+    (
+        "serial.code",
+        rf"(?!(?:{contexts.FILM_SPEEDS})(?!\d))\d{{4,5}}(?:-(?:19|20)\d\d)?(?![\d.])",
+        conditions.is_standard,
+    ),
+    (
+        "serial.groups",
+        r"(?<![\w.-])(?!\d{4}-\d{1,2}-\d{1,2}(?!\d))\d+(?:-\d+){2,}(?![\d.-]|\s?(?:分钟|小时|天|年|元|人))",
+        conditions.is_no_formula,
+    ),
+    (
+        "serial.code",
+        r"(?:(?<=[A-Za-z])|(?<=[A-Za-z]-))\d+(?:-\d+)*(?!\.?\d)|\d+(?:-\d+)*(?=-?[A-Za-z])",
+        conditions.is_code,
+    ),
+    ("serial.code", r"(?<=No\.)\d{5,}(?![\d.])", None),
+    (
+        "serial.code",
+        r"(?<![\d.,])(?:\d{4}(?=(?:XT|X|X3D|HX|HS|Ti)(?![A-Za-z\d]))|\d{3}(?=L?i(?![A-Za-z\d])))",
+        None,
+    ),
+    ("serial.flight", r"(?:(?<=\b9C)|(?<=\b3U))(?P<digits>\d{4})(?!\d)", None),
+    ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{2,5})(?=次|航班)", None),
+    ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{2,5})(?![\d.])", conditions.behind(contexts.FLIGHTS)),
+    ("serial.code", rf"(?<=\b[A-Z]{{2}})\d{{4}}(?![\d.,%:]|\s?[{contexts.COUNTING}])", None),
+    (
+        "serial.code",
+        r"(?<![\d.,])\d{2,}(?:[ -]\d{2,})*(?![\d.%:,年月日人个名口元万亿条件份笔单多余]|\s[个件份笔单条])",
+        conditions.behind(contexts.CODES),
+    ),
+    ("cardinal.number", r"(?<![\w.,])111(?![\d.%:/,])", None),
+    ("serial.code", r"(?<![\d.,-])\d{4}(?: \d{4}){2,}(?: \d{1,4})?(?![\d.])", None),
+    ("serial.code", r"(?<![\d.,:])0\d+(?![\d.%:,年月日号/-])", None),
+    ("serial.code", r"(?<=[A-Z])(?<![A-Z]{3})\d{3}(?![\d.])", None),
+    ("serial.long", r"\d{16,}|20[0-4]\d(?:0[1-9]|1[0-2])\d{8,}", None),
+    (
+        "date.full",
+        r"(?<!\d)(?P<year>\d{4})([-/.])(?P<month>\d{1,2})\2(?P<day>\d{1,2})(?![\d.])日?",
+        conditions.is_date,
+    ),
+    (
+        "date.full",
+        r"(?<![\d/])(?P<year>\d{2})/(?P<month>\d{1,2})/(?P<day>\d{1,2})(?![\d/])",
+        conditions.is_date,
+    ),
+    (
+        "date.either_way",
+        r"(?<![\d/])(?P<first>\d{1,2})/(?P<second>\d{1,2})/(?P<year>\d{4})(?![\d/])",
+        conditions.is_date_either_way,
+    ),
+    (
+        "date.year_and_month",
+        r"(?<![\d/])(?P<year>\d{4})[-/](?P<month>\d{1,2})(?![\d/]|-(?!\d{4}/))",
+        conditions.is_month,
+    ),
+    ("serial.slashes", r"(?<![\w./])\d{1,3}(?:/\d{1,3}){2}(?![\w./])", None),
+    ("date.quarter", r"(?<!\d)(?P<year>\d{4})年?Q(?P<quarter>[1-4])", None),
+    (
+        "date.full",
+        r"(?<![\w.,-])(?P<year>19\d\d|20\d\d)(?P<month>0[1-9]|1[0-2])(?P<day>0[1-9]|[12]\d|3[01])"
+        r"(?![\d.,%元块人个万亿次只名位])",
+        None,
+    ),
+    (
+        "date.season",
+        r"(?<!\d)(?P<first>1[5-9]\d\d|20\d\d)\s?[-–—]\s?(?P<last>1[5-9]\d\d|20\d\d)(?!\d)",
+        conditions.is_alone,
+    ),
+    (
+        "date.season",
+        r"(?<![\d.,/~-])(?P<first>19\d\d|20\d\d)\s?[-–—~～]\s?(?P<last>19\d\d|20\d\d)(?![\d.,%/-])",
+        conditions.is_years,
+    ),
+    (
+        "serial.long",
+        r"(?<!\d)(?:(?:19|20)\d\d|(?:60[0135]|688|00[0-3]|30[01])\d{3})(?!\d)",
+        conditions.is_alone,
+    ),
+    (
+        "date.season",
+        r"(?<!\d)(?P<first>19\d\d|20\d\d)[/-](?P<last>\d\d(?:\d\d)?)(?=赛季|学年|财年|年度)",
+        None,
+    ),
+    ("date.years", r"(?<!\d)(?P<first>\d{4}年?)\s?(?P<till>[-–—~～至])\s?(?P<last>\d{4})年", None),
+    (
+        "date.era",
+        r"(?<![\w.])(?P<digits>\d{1,4})\s?(?P<era>B\.?\s?C\.?E?\.?"
+        r"|A\.?D\.?)(?![A-Za-z])年?",
+        None,
+    ),
+    ("date.era", r"(?<![\w.])(?P<era>B\.?C\.?|A\.?D\.?)\s?(?P<digits>\d{1,4})(?!\d)年?", None),
+    ("date.era_year", r"(?P<digits>\d{3,4})(?=年)", conditions.is_era_year),
+    ("fraction.percents", r"(?<![\d.])(?P<low>\d+(?:\.\d+)?)[-–~～](?P<high>\d+(?:\.\d+)?)%", None),
+    ("date.decade", r"(?<![\w.])(?P<century>19|20)?(?P<digits>\d0)s(?![A-Za-z])", None),
+    ("date.short_year", r"(?<![\d.])(?P<digits>\d{2})年(?!代)", conditions.is_short_year),
+    ("cardinal.two", r"(?<![\d.])0?2(?=日)", conditions.is_day),
+    ("date.zeros", r"(?<!\d)0(?=[1-9][月日号])", None),
+    (
+        "time.clock",
+        r"(?<![\d.:])(?P<hour>\d{1,2}):(?P<minutes>[0-5]\d)"
+        rf":(?P<seconds>[0-5]\d){_HALF}?(?![\d:])",
+        None,
+    ),
+    ("time.half", rf"(?<![\d.:])(?P<hour>\d{{1,2}})(?::(?P<minutes>[0-5]\d))?{_HALF}", None),
+    ("time.clock", r"(?<![\d.:])(?P<hour>[01]?\d|2[0-4]):(?P<minutes>[0-5]\d)(?![\d:])(?:分(?!钟))?", None),
+    (
+        "money.range",
+        rf"{_SIGN}\s?(?P<low>\d+(?:\.\d+)?)(?P<low_scale>{contexts.SCALES})?\s?[-–—~～至到]\s?"
+        rf"(?:{_alternatives(contexts.CURRENCIES)})?{_AMOUNT}{_SCALE}(?P<end>元)?",
+        None,
+    ),
+    ("money.western", rf"{_SIGN}\s?{_AMOUNT}\s?(?P<western>bn|[kKmMB]|{contexts.WESTERN})(?![A-Za-z])", None),
+    ("money.amount", rf"{_SIGN}\s?(?P<minus>[-−])?{_AMOUNT}\s?{_SCALE}(?P<end>元)?", None),
+    ("serial.tail", r"(?<=\d[米块秒])\d\d(?=$|[^\w\u3400-\u9fff.]|[的左高长宽多吧啊了])", None),
+    ("money.amount", rf"(?<![\d.]){_AMOUNT}{_SCALE}(?P<sign>[$€£¥￥₫₽₩₹฿₺₱¢円])", None),
+    ("serial.version", r"(?<![\d.])\d+(?:\.\d+){2}(?![\d.])", None),
+    (
+        "cardinal.number",
+        rf"{_MONTH_AND_DAY}(?=(?:\s?[-–—~～至到]\s?\d+(?:\.\d+)?)?(?:{contexts.MEASURED})|[A-Za-z])",
+        None,
+    ),
+    ("cardinal.number", _MONTH_AND_DAY, conditions.behind(f"{contexts.VERSIONS}|{contexts.AMOUNTS}")),
+    ("cardinal.number", rf"{_MONTH_AND_DAY}(?!{contexts.EVENTS})", conditions.is_behind_latin),
+    ("money.code", rf"(?<![\d.]){_AMOUNT}\s?{_SCALE}\s?{_CODE}(?![A-Za-z])", None),
+    ("money.code", rf"(?<![A-Za-z]){_CODE}\s?{_AMOUNT}\s?{_SCALE}(?P<end>元)?", None),
+    (
+        "formula.measured",
+        rf"(?<=10)(?:\^\(?(?P<raised>[-−]?\d+)\)?|(?P<power>[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+))\s?{_UNIT}",
+        None,
+    ),
+    ("formula.raised", r"(?<=[0-9])\^\(?(?P<raised>[-−]?\d+)\)?", None),
+    ("formula.power", r"(?<=[\w)])\^\(?(?P<power>[-−]?\d+)\)?", None),
+    ("formula.raised", r"(?<=[0-9])(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+)", None),
+    ("formula.minus", r"(?<=[\d元块个米斤人次天秒])\s?[-–−]\s?(?=[\d(（])", conditions.is_calculated),
+    ("formula.minus", r"(?<=[a-zA-Z²³)])\s?[-–−]\s?(?=[\da-zA-Z(])", conditions.has_equals),
+    ("formula.plus", r"(?<=[a-zA-Z²³)])\s?\+\s?(?=[\da-zA-Z(])", conditions.has_equals),
+    ("cardinal.plus", r"(?<![\d%])\+(?=\d+(?:\.\d+)?%)", conditions.is_changed),
+    ("formula.plus", r"(?<!\d)\+(?=\d+(?:\.\d+)?%)", conditions.is_behind_word),
+    ("formula.plus", r"(?<=[\d%])\s?\+\s?(?=\d)", None),
+    ("formula.plus", r"(?<=[A-Za-z)）])\+(?=\d)", None),
+    ("formula.plus", r"\+(?=\d+[个件台盒包只瓶套张份])", conditions.is_behind_word),
+    ("formula.times", r"(?<=\d)\s?·\s?(?=\d)", conditions.has_equals),
+    ("formula.times", r"(?<=\d)\s?×\s?(?=\d)", None),
+    ("formula.cross", r"(?<!\b0)(?<=\d)(?<![A-Z]\d)(?<![A-Z]\d\d)[xX](?=\d)", None),
+    ("formula.beside", r"(?<=\.\d)/(?=\d+\.\d)", None),
+    ("formula.divided", r"(?<=\d)\s?÷\s?(?=\d)", None),
+    ("measure.speed", rf"(?<![\w.]){_AMOUNT}\s?(?:km/h|KM/H)(?![A-Za-z])", None),
+    (
+        "measure.share",
+        rf"(?<![A-Za-z\d.]){_AMOUNT}\s?(?P<unit>{_alternatives(contexts.UNITS)})"
+        rf"/(?:(?=(?:\d+\s?(?:m?[lLs]|d[lL]|h|min)|100\s?(?:g|km))(?![A-Za-z]))|(?P<per>{_alternatives(contexts.PER_UNITS)})(?![\w/²³]))",
+        None,
+    ),
+    (
+        "measure.beside",
+        rf"(?<![A-Za-z\d.]){_AMOUNT}\s?(?P<unit>{_alternatives(contexts.UNITS)})/(?=\d+(?:\.\d+)?\s?[A-Za-z℃℉°])",
+        None,
+    ),
+    (
+        "cardinal.ten_thousands",
+        rf"(?<![A-Za-z\d.]){_AMOUNT}[wW](?=\+(?!\d)|(?:{contexts.FOLLOWED}))",
+        conditions.is_no_power,
+    ),
+    ("measure.amount", rf"(?<![A-Za-z\d.]){_AMOUNT}\s?{_UNIT}", None),
+    ("measure.inches", rf"(?<![A-Za-z\d.]){_AMOUNT}(?:[\"″]|in)(?![A-Za-z0-9])", conditions.is_unquoted),
+    ("cardinal.thousands", r"(?<![A-Za-z\d.,])(?P<number>\d{2,}(?:\.\d+)?)k(?![A-Za-z元块])", None),
+    ("measure.amount", rf"(?<![A-Za-z\d.]){_AMOUNT}(?P<unit>V)(?=\d+(?:\.\d+)?A(?![A-Za-z]))", None),
+    ("measure.amount", r"(?<=\dV)(?P<number>\d+(?:\.\d+)?)(?P<unit>A)(?![A-Za-z])", None),
+    ("serial.size", r"(?<=[A-Za-z])-(?=\d)", conditions.is_code),
+    ("serial.size", r"-(?=\d+(?:\.\d+)?B(?![A-Za-z\d]))", conditions.is_behind_name),
+    ("serial.model", rf"[-−](?=\d)(?!\d+(?:\.\d+)?\s?{_TEMPERATURE})", conditions.is_model),
+    ("cardinal.minus", rf"(?<=[个人次天])[-−](?=\d+(?:\.\d+)?\s?{_TEMPERATURE})", None),
+    ("cardinal.minus", r"(?<![\w)%日号点分年月万亿千百元块岁米斤个人次天秒℃])[-−](?=\d|[$€£¥￥]\d)", None),
+    ("cardinal.two", r"(?<![\d.])2(?=单元|[栋幢](?:号|\s?\d))", None),
+    ("cardinal.two", r"(?<![\d.])2(?=层(?!楼))", conditions.behind("负|B|地下|在|于|到|去|楼|-|达")),
+    ("cardinal.pair", rf"(?<![\d.:])(?<!/)2(?={contexts.PAIRED})", conditions.is_counted),
+    (
+        "cardinal.pair",
+        r"(?<![\d.:])(?<!/)2(?=年(?![级代]|\s?[（(]?\d{1,2}[)）]?班)|台)",
+        conditions.is_no_name,
+    ),
+    ("fraction.thousandths", r"(?P<number>\d+(?:\.\d+)?)‰", None),
+    ("cardinal.separated", r"(?<![\d.])\d{1,3}(?:,\d{3})+(?=(?:\.\d+)?\s?[%‰/:]|\.0+\s?[元块])", None),
+    ("cardinal.number", r"(?<![\d.])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d|%|\.\d)", None),
+    ("cardinal.long", r"(?<![\d.,A-Za-z])[1-9]\d{7,14}(?![\d.,])", None),
+    ("roman.sign", r"(?P<roman>[Ⅰ-ⅿ]+)", None),
+    ("roman.number", r"(?P<roman>[IVX]+)(?![A-Za-z])", conditions.is_ordinal),
+    ("cardinal.sign", r"[①-⑳❶-❿㈠-㈩]", None),
+    ("range.to", r"(?<=([年月]))\s?[-–—]\s?(?=前?\d{1,4}\1)", None),
+    ("range.to", r"(?<=\d[kKwW])\s?[-–—]\s?(?=\d+(?:\.\d+)?[kKwW])", None),
+    ("range.to", r"(?<=\d[AaPp][Mm])\s?[-–—~～]\s?(?=\d)", None),
+    (
+        "range.to",
+        r"(?:(?<=\d[A-Za-z])|(?<=\d[A-Za-z]{2}))\s?[-–—~～]\s?"
+        rf"(?=\d+(?:\.\d+)?\s?(?:{_alternatives(contexts.UNITS)}|[A-Za-z]{{1,2}})(?![A-Za-z\d]))",
+        None,
+    ),
+    (
+        "range.to",
+        rf"(?<=[0-9%日号点分万亿千百℃])\s?[-–—]\s?{_LATER}",
+        None,
+    ),
+    (
+        "range.to",
+        rf"(?<=[0-9%日号点分万亿千百元块岁米斤个人次天秒℃])\s?[~～]\s?{_LATER}",
+        None,
+    ),
+    (
+        "range.to",
+        r"(?<=([元块岁米斤个人次天秒]))\s?[-–—]\s?(?=\d+(?:\.\d+)?[万亿千百]*(?:\1|$|[,.;!?，。；、！？）)]))",
+        conditions.is_no_formula,
+    ),
+)
