@@ -164,7 +164,8 @@ def is_short_year(found: Match, phrase: Phrase) -> bool:
 
 
 def is_era_year(found: Match, phrase: Phrase) -> bool:
-    return text_before(found, phrase).rstrip().endswith(tuple(contexts.ERAS))
+    before = re.sub(r"\d{1,4}年?\s?[-–—~～至到]\s?$", "", text_before(found, phrase))
+    return before.rstrip().endswith(tuple(contexts.ERAS))
 
 
 def is_ordinal(found: Match, phrase: Phrase) -> bool:
@@ -218,6 +219,14 @@ def is_code(found: Match, phrase: Phrase) -> bool:
     named = before.rstrip(f"{ascii_letters}{digits}-").rstrip("是为:： ")
     is_day = re.search(r"[\d一二三四五六七八九十]号$", named) is not None
     return named.endswith(_CODES) and not is_day
+
+
+def is_no_day(found: Match, phrase: Phrase) -> bool:
+    """ "10.5" that is no day: of 国庆10.1 and of "到10.1为止"."""
+    if behind(f"{contexts.VERSIONS}|{contexts.AMOUNTS}")(found, phrase):
+        return True
+    following = text_ahead(found, phrase).lstrip()
+    return not following.startswith(contexts.OF_DATE) and not behind(contexts.BEFORE_DATE)(found, phrase)
 
 
 def is_behind_latin(found: Match, phrase: Phrase) -> bool:

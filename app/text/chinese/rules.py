@@ -38,7 +38,7 @@ NEEDS: Final = {
         "date.zeros": "0",
     },
     **{"range.versus": "vV", "range.score": "-–:", "date.season": f"/{_DASHES}", "time.half": "mM"},
-    **{"measure.feet": "'′", "duration.primes": "'’′", "measure.minutes": "°", "date.event": "·."},
+    **{"measure.feet": "'′", "duration.primes": "'’′", "measure.minutes": "°", "date.event": "·./"},
     **{"formula.times": "·×", "formula.cross": "xX", "serial.model": "-−", "date.era": "AB"},
     **{"ordinal.latin": "tdh", "cardinal.ten_thousands": "wW", "date.year_and_month": "-/"},
 }
@@ -62,6 +62,7 @@ _EMERGENCY = "(?:11[0249]|12[02])"
 _DIALED = rf"(?:{_EMERGENCY}|12306|123[14]5|10010|10086|95\d{{3}})"
 _MONTH_AND_DAY = r"(?<![\d.])1[0-2]\.\d{1,2}(?![\d.]|\s?[%‰日号])"
 _TEMPERATURE = "(?:℃|°|度|摄氏)"
+_TILL_ERA = r"\s?[-–—~～至到]\s?(?:公元)?前?\d{1,4}年"
 _HALF = r"(?:\s?(?P<half>[AaPp])\.?[Mm]\b\.?)"
 
 ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
@@ -144,7 +145,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "date.event",
-        rf"(?<![\d.])(?P<month>[1-9])\.(?P<day>\d{{1,2}})(?={contexts.EVENTS})",
+        rf"(?<![\d.])(?P<month>[1-9])[./](?P<day>\d{{1,2}})(?={contexts.EVENTS})",
         conditions.is_date,
     ),
     ("ordinal.number", r"(?:\d{1,3}(?:,\d{3})+|\d+)(?![\d.])", conditions.is_ordinal),
@@ -299,7 +300,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "date.season",
-        r"(?<![\d.,/~-])(?P<first>19\d\d|20\d\d)\s?[-–—~～]\s?(?P<last>19\d\d|20\d\d)(?![\d.,%/-])",
+        r"(?<![\d.,/~-])(?P<first>1[89]\d\d|20\d\d)\s?[-–—~～]\s?(?P<last>1[89]\d\d|20\d\d)(?![\d.,%/-])",
         conditions.is_years,
     ),
     (
@@ -320,7 +321,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         None,
     ),
     ("date.era", r"(?<![\w.])(?P<era>B\.?C\.?|A\.?D\.?)\s?(?P<digits>\d{1,4})(?!\d)年?", None),
-    ("date.era_year", r"(?P<digits>\d{3,4})(?=年)", conditions.is_era_year),
+    ("date.era_year", rf"(?P<digits>\d{{3,4}})(?=年|{_TILL_ERA})", conditions.is_era_year),
     ("fraction.percents", r"(?<![\d.])(?P<low>\d+(?:\.\d+)?)[-–~～](?P<high>\d+(?:\.\d+)?)%", None),
     ("date.decade", r"(?<![\w.])(?P<century>19|20)?(?P<digits>\d0)s(?![A-Za-z])", None),
     ("date.short_year", r"(?<![\d.])(?P<digits>\d{2})年(?!代)", conditions.is_short_year),
@@ -345,13 +346,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.tail", r"(?<=\d[米块秒])\d\d(?=$|[^\w\u3400-\u9fff.]|[的左高长宽多吧啊了])", None),
     ("money.amount", rf"(?<![\d.]){_AMOUNT}{_SCALE}(?P<sign>[$€£¥￥₫₽₩₹฿₺₱¢円])", None),
     ("serial.version", r"(?<![\d.])\d+(?:\.\d+){2}(?![\d.])", None),
-    (
-        "cardinal.number",
-        rf"{_MONTH_AND_DAY}(?=(?:\s?[-–—~～至到]\s?\d+(?:\.\d+)?)?(?:{contexts.MEASURED})|[A-Za-z])",
-        None,
-    ),
-    ("cardinal.number", _MONTH_AND_DAY, conditions.behind(f"{contexts.VERSIONS}|{contexts.AMOUNTS}")),
-    ("cardinal.number", rf"{_MONTH_AND_DAY}(?!{contexts.EVENTS})", conditions.is_behind_latin),
+    ("cardinal.number", rf"{_MONTH_AND_DAY}(?!{contexts.EVENTS})", conditions.is_no_day),
     ("money.code", rf"(?<![\d.]){_AMOUNT}\s?{_SCALE}\s?{_CODE}(?![A-Za-z])", None),
     ("money.code", rf"(?<![A-Za-z]){_CODE}\s?{_AMOUNT}\s?{_SCALE}(?P<end>元)?", None),
     (
@@ -393,7 +388,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         conditions.is_no_power,
     ),
     ("measure.amount", rf"(?<![A-Za-z\d.]){_AMOUNT}\s?{_UNIT}", None),
-    ("measure.inches", rf"(?<![A-Za-z\d.]){_AMOUNT}(?:[\"″]|in)(?![A-Za-z0-9])", conditions.is_unquoted),
+    ("measure.inches", rf"(?<![A-Za-z\d./]){_AMOUNT}(?:[\"″]|in)(?![A-Za-z0-9])", conditions.is_unquoted),
     ("cardinal.thousands", r"(?<![A-Za-z\d.,])(?P<number>\d{2,}(?:\.\d+)?)k(?![A-Za-z元块])", None),
     ("measure.amount", rf"(?<![A-Za-z\d.]){_AMOUNT}(?P<unit>V)(?=\d+(?:\.\d+)?A(?![A-Za-z]))", None),
     ("measure.amount", r"(?<=\dV)(?P<number>\d+(?:\.\d+)?)(?P<unit>A)(?![A-Za-z])", None),
@@ -417,7 +412,8 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("roman.sign", r"(?P<roman>[Ⅰ-ⅿ]+)", None),
     ("roman.number", r"(?P<roman>[IVX]+)(?![A-Za-z])", conditions.is_ordinal),
     ("cardinal.sign", r"[①-⑳❶-❿㈠-㈩]", None),
-    ("range.to", r"(?<=([年月]))\s?[-–—]\s?(?=前?\d{1,4}\1)", None),
+    ("range.to", r"(?<=([年月]))\s?[-–—]\s?(?=(?:公元)?前?\d{1,4}\1)", None),
+    ("range.to", r"(?<=\d)\s?[-–—]\s?(?=(?:公元)?前\d{1,4}年)", None),
     ("range.to", r"(?<=\d[kKwW])\s?[-–—]\s?(?=\d+(?:\.\d+)?[kKwW])", None),
     ("range.to", r"(?<=\d[AaPp][Mm])\s?[-–—~～]\s?(?=\d)", None),
     (

@@ -236,7 +236,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "fraction.mixed": lambda fields, text: (
         f"{cardinal(_of(fields, 'whole'))}又{_between(fields, '分之', 'below', 'above')}"
     ),
-    "date.event": lambda fields, text: by_digits(re.sub("[·.]", "", text)),
+    "date.event": lambda fields, text: by_digits(re.sub("[·./]", "", text)),
     "cardinal.two": lambda fields, text: "二",
     "range.figure": lambda fields, text: _between(fields, "杠", "low", "high"),
     "range.versus": lambda fields, text: _between(fields, re.sub(r"[\d\s.]", "", text), "low", "high"),
