@@ -56,7 +56,7 @@ MAX_BEFORE = 64  # characters in front of a phrase that decide how it is read
 _CLOSED = re.compile(r"[,;:!?.][\"'”’)\]]*$")
 _STAYS_OPEN = re.compile(
     r"[\d½⅓⅔¼¾⅛][\s-]?"  # an abbreviated unit: "5 oz."
-    r"(?:in|oz|lbs?|min|sec|hrs?|yd|tbsp|tsp|pt|qt|gal|mos?|wks?|yrs?|pcs?|pkg)\.$"
+    r"(?:ft|in|oz|lbs?|min|sec|hrs?|yd|tbsp|tsp|pt|qt|gal|mos?|wks?|yrs?|pcs?|pkg)\.$"
     r"|(?:^|[\s(])\d{1,3}!$"  # a factorial: "5! = 120"
     rf"|{TEXT_OPENING.pattern}"  # words within a formula: "\text{kinetic"
     rf"|(?:{'|'.join(vocabulary.WEEKDAYS)}),$"  # a weekday before a date: "Mon,"

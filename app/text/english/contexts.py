@@ -11,7 +11,7 @@ def _words(text: str) -> frozenset[str]:
 CODES = _words(
     "code codes pin otp passcode password zip zipcode postcode extension ext account acct id ssn ein iban "
     "isbn card serial tracking text sms confirmation verification licence license passport routing badge "
-    "agent imei"
+    "agent imei sku upc"
 )
 FILED = re.compile(
     r"\b(?:(?i:docket|ref|reference|invoice|ticket|sku|po|upc|rma)\b[.:]?|(?:Case|Claim|File)\b:?|(?:case|claim|file)(?::|\s+#)"
@@ -41,7 +41,7 @@ NUMBERED = _words(
     "room rm suite ste flight route highway interstate hwy apartment apt bus train road rt rte channel"
 )
 IN_TWO_PARTS = _words("box flight rfc rtx gtx rx geforce radeon")
-AIRCRAFT = _words("boeing airbus concorde cessna embraer 737 747 porsche peugeot bmw volvo mercedes")
+AIRCRAFT = _words("xbox boeing airbus concorde cessna embraer 737 747 porsche peugeot bmw volvo mercedes")
 # Before one of these, K, M or B behind a number is a scale.
 COUNTABLE = _words(
     "views view parameters params people downloads users followers subscribers likes copies units words "
@@ -107,6 +107,8 @@ PAGED = _words("page pages step part slide episode question task")
 """Behind one of these "3/10" is so many of so many."""
 AGED = _words("and but or who with at in is was now today")
 """Before one of these an age is said of somebody, rather than of the noun ahead."""
+VERSIONS = _words("version python release ubuntu node chapter section v")
+RAISED = _words("hike hikes cut cuts rise rises move increase rate")  # behind "25bp", of basis points
 LINES = _words("modem modems link line connection bitrate serial baud")
 SCORES = _words("star stars points")
 PRESSURE = _words("pressure bp")
@@ -160,7 +162,7 @@ MONTH_BEHIND = _words(
 
 # Chapter and verse behind one of these.
 SCRIPTURE = _words(
-    "ps gen rom cor matt "
+    "ps gen rom cor matt rev isa heb eph deut lev prov jer exod thess ezek "
     "genesis exodus leviticus deuteronomy joshua judges ruth samuel kings chronicles ezra nehemiah esther "
     "job psalm psalms proverbs ecclesiastes isaiah jeremiah ezekiel daniel hosea joel amos jonah micah "
     "malachi matthew mark luke john acts romans corinthians galatians ephesians philippians colossians titus "
@@ -169,7 +171,7 @@ SCRIPTURE = _words(
 )
 # Roman numerals are numbers behind one of these, ordinals behind a given name.
 ROMAN_BEHIND = _words(
-    "War Chapter Part Act Scene Volume Vol. Section Book Phase Type Level Article Bowl Figure Title "
+    "War WW Chapter Part Act Scene Volume Vol. Section Book Phase Type Level Article Bowl Figure Title "
     "Appendix Class Stage Grade Episode Season Round Unit Table Annex Schedule Verse Canto Step Division "
     "Group Rocky Rambo Fantasy GTA Mark Saturn Apollo Henry V Hamlet Vatican Olympiad Quest Mk Tier "
     "Lesson Module Category Factor Schedule "

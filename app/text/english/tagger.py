@@ -16,6 +16,7 @@ _NUMBERS = frozenset({"no.", "No.", "nos.", "Nos."})
 _LETTERED = frozenset(
     {"Apt", "Apt.", "apt.", "Rm", "Rm.", "Ste", "Ste.", "Fig.", "fig.", "Bldg", "Bldg.", "p."}
 )
+_VERSE = re.compile(r"\d{1,3}:\d")
 _CODE = re.compile(r"[A-Z]{1,4}-?\d[A-Z\d-]*")
 _DAYS = "|".join(vocabulary.WEEKDAYS)
 _DAY_BEFORE = re.compile(rf"\b(?:{_DAYS}) [-–]\s*$|\b(?:{_DAYS}), (?:{_DAYS}),? (?:&|and|or)\s*$")
@@ -44,23 +45,8 @@ def _long_form(word: str, phrase: Phrase) -> str | None:
     following = phrase.following.strip(vocabulary.EDGES)
     if word == vocabulary.SAINT_OR_STREET:
         return "Saint" if is_saint(phrase) else "Street"
-    if word in vocabulary.COUNTED:
-        is_before_code = word in _LETTERED or (
-            word in _NUMBERS and phrase.previous.lower() in contexts.NAMED_BY_CODE
-        )
-        is_numbered = bool(
-            following[:1].isdigit()
-            or following[:1] == "#"
-            or (is_roman(following.rstrip(".")) and word != "Rev.")  # "Rev. D. Moody"
-            or following.rstrip(".") in contexts.SMALL_ROMANS
-            or following in _NUMBERS
-            or (is_before_code and _CODE.fullmatch(following.rstrip(".")))
-        )
-        if word in ("Est.", "est.") and following.lower() in contexts.ESTIMATED:
-            return f"{word[0]}stimated"
-        is_limit = word in ("min.", "max.") and following in contexts.LIMITED
-        if is_numbered or is_limit:
-            return vocabulary.COUNTED[word]
+    if counted := _counted_form(word, following, phrase.previous):
+        return counted
     if word in vocabulary.WEEKDAYS and is_weekday(word, phrase):
         return vocabulary.WEEKDAYS[word]
     if word in contexts.STREETS and phrase.previous[:1].isdigit() and phrase.previous[-1:].isalpha():
@@ -78,6 +64,30 @@ def _long_form(word: str, phrase: Phrase) -> str | None:
     if word == "v." and (is_apart or not (phrase.previous[:1].isupper() and following[:1].isupper())):
         return None
     return _in_tables(word)
+
+
+def _counted_form(word: str, following: str, previous: str) -> str | None:
+    """What an abbreviation stands for before a number or a verse."""
+    if word in vocabulary.BOOKS and _VERSE.match(following):
+        return vocabulary.BOOKS[word]
+    if word in vocabulary.COUNTED:
+        is_before_code = word in _LETTERED or (
+            word in _NUMBERS and previous.lower() in contexts.NAMED_BY_CODE
+        )
+        is_numbered = bool(
+            following[:1].isdigit()
+            or following[:1] == "#"
+            or (is_roman(following.rstrip(".")) and word != "Rev.")  # "Rev. D. Moody"
+            or following.rstrip(".") in contexts.SMALL_ROMANS
+            or following in _NUMBERS
+            or (is_before_code and _CODE.fullmatch(following.rstrip(".")))
+        )
+        if word in ("Est.", "est.") and following.lower() in contexts.ESTIMATED:
+            return f"{word[0]}stimated"
+        is_limit = word in ("min.", "max.") and following in contexts.LIMITED
+        if is_numbered or is_limit:
+            return vocabulary.COUNTED[word]
+    return None
 
 
 def _in_tables(word: str) -> str | None:

@@ -211,6 +211,20 @@ ABBREVIATIONS = {
     "appt.": "appointment",
     "ret.": "retired",
     "Attn.": "Attention",
+    "ea.": "each",
+}
+# Before chapter and verse.
+BOOKS = {
+    **{
+        "Gen.": "Genesis",
+        "Exod.": "Exodus",
+        "Lev.": "Leviticus",
+        "Deut.": "Deuteronomy",
+        "Prov.": "Proverbs",
+    },
+    **{"Isa.": "Isaiah", "Jer.": "Jeremiah", "Ezek.": "Ezekiel", "Rom.": "Romans"},
+    **{"Cor.": "Corinthians", "Eph.": "Ephesians", "Thess.": "Thessalonians", "Heb.": "Hebrews"},
+    "Rev.": "Revelation",
 }
 # Behind a city, as newspapers have them; not those that are words as well.
 PLACES = {
@@ -309,7 +323,7 @@ INITIAL = re.compile(r"[A-Z]\.")
 EDGES = "\"'“”‘’()[],;:!?*_"  # what may stand around a word; full stops belong to it
 MONTH_NAME = re.compile(MONTH)
 HALF_OF_DAY = re.compile(r"[AaPp]\.?[Mm]\.?")
-_STOPPED = frozenset({*TITLES, *COUNTED, *BETWEEN, *ABBREVIATIONS, *PLACES, SAINT_OR_STREET})
+_STOPPED = frozenset({*TITLES, *COUNTED, *BETWEEN, *ABBREVIATIONS, *BOOKS, *PLACES, SAINT_OR_STREET})
 
 
 def is_title(word: str) -> bool:

@@ -131,6 +131,8 @@ _KARATS = frozenset(["9", "10", "14", "18", "22", "24"])
 def is_scale(found: Match, context: Context) -> bool:
     """Whether K, M or B behind a number is one, not the letter of a room or a name."""
     scale, number, end = found["scale"], found["number"], found.end()
+    if scale in ("bn", "tn"):
+        return True
     if scale == "K" and number in _KARATS and context.is_ahead(end, contexts.JEWELRY):
         return False
     if scale == "K" and number in ("4", "8") and not context.is_ahead(end, contexts.COUNTABLE):
@@ -184,6 +186,8 @@ def is_points(found: Match, context: Context) -> bool:
 
 def is_basis(found: Match, context: Context) -> bool:
     """Hundredths of a percent, rather than bits per second, of which there are more."""
+    if found["unit"] == "bp":  # also pairs of bases
+        return context.is_ahead(found.end(), contexts.RAISED)
     if context.is_ahead(found.end(), contexts.LINES):
         return False
     return float(found["number"].replace(",", "")) < 1000
@@ -202,7 +206,9 @@ def is_rare_fraction(found: Match, context: Context) -> bool:
     ):
         return False
     is_improper = above > 12 and below < 10 and above % below > 0
-    return is_improper or context.is_ahead(found.end(), contexts.OF)
+    before = f"{context.phrase.before} {context.text[: found.start()]}"
+    is_factor = above > below and contexts.SCALED.search(before) is not None
+    return is_improper or is_factor or context.is_ahead(found.end(), contexts.OF)
 
 
 def is_proper_in_formula(found: Match, context: Context) -> bool:
@@ -219,7 +225,8 @@ def is_score(found: Match, context: Context) -> bool:
     last, verb, *_ = [*context.behind(found.start(), 2), "", ""]
     is_given = last in ("it", "a") and verb.lower() in contexts.GIVEN and not ahead
     is_scored = context.is_behind(found.start(), contexts.SCORED, 2)
-    return "." in found["above"] or ahead in contexts.SCORES or is_scored or is_given
+    is_full = found["above"] == found["below"] == "10" and ahead.isalpha()
+    return "." in found["above"] or ahead in contexts.SCORES or is_scored or is_given or is_full
 
 
 def is_formula(found: Match, context: Context) -> bool:

@@ -69,7 +69,8 @@ def is_month(found: Match, context: Context) -> bool:
     groups = found.groupdict()
     if groups.get("year") or found[0][-2:] in ("st", "nd", "rd", "th"):
         return True
-    return context.is_behind(found.start(), contexts.MONTH_BEHIND)
+    is_first = not context.behind(found.start()) and found["month"] in ("sep", "dec", "jan")
+    return is_first or context.is_behind(found.start(), contexts.MONTH_BEHIND)
 
 
 def is_from_month(found: Match, context: Context) -> bool:
@@ -138,7 +139,7 @@ _CHANGED_TO = frozenset(["from", "to", "by"])
 def is_year(found: Match, context: Context) -> bool:
     """Four digits are a year unless they count what follows, or stand in a formula."""
     if context.has_equals and not context.ahead(found.end())[:1].isalpha():
-        return False
+        return context.is_behind(found.start(), _IN)
     if context.is_behind(found.start(), contexts.YEAR_BEHIND):
         return not _measures(found, context)
     return (

@@ -68,6 +68,11 @@ DIGITS = compile_rules(
     ),
     ("serial.hexadecimal", r"(?<!\w)0x[0-9A-Fa-f]+\b"),
     ("serial.hexadecimal", r"(?<![\w:])(?=[\d:]*[A-F])[0-9A-F]{2}(?::[0-9A-F]{2})+(?![\w:])"),
+    (
+        "serial.letter",
+        r"(?<![\w.])(?P<digits>\d{1,2})(?P<letter>[sc])\b",
+        behind(frozenset(["iphone"])),
+    ),
     ("serial.lines", r"(?<!\w)(?P<digits>480|720|1080|1440|2160)(?P<letter>[pi])\b"),
     (
         "digits.zip",
@@ -102,6 +107,16 @@ DIGITS = compile_rules(
         dates.is_month_and_day,
     ),
     ("serial.year", r"(?<![\d-])(?P<year>19\d\d|20\d\d)-(?P<digits>0\d+)(?![\d-])"),
+    (
+        "serial.year",
+        r"(?<![\d-])(?P<year>19\d\d|20\d\d)-(?P<digits>[3-9]\d{3,})(?![\d-])",
+        behind(contexts.NAMED_BY_CODE),
+    ),
+    (
+        "serial.record",
+        r"(?<![\d-])\d{1,2}(?:-\d{1,2}){2}(?![\d-])",
+        lambda found, context: context.is_ahead(found.end(), frozenset(["record", "season", "mark"])),
+    ),
     ("serial.groups", r"(?<![\d])\d+(?:-\d+){2,}(?![\d/])", amounts.is_no_formula),
     ("serial.groups", r"(?<![\d.,-])\d{1,4}-\d{3,7}(?:-[A-Z])?(?![\w-]|[.,]\d)", codes.is_filed),
     ("serial.groups", r"(?<![\d-])\d+-0\d+(?![\d:-])", lambda found, context: ":" not in found.string),
@@ -171,11 +186,16 @@ DIGITS = compile_rules(
     ),
     ("time.hour", rf"(?<![\d.,:])(?<!\d/)(?P<hour>1[0-2]|0?[1-9]){HALF}{ZONE}(?!\w)"),
     ("serial.network", r"(?<![\w.])(?P<digits>\d+(?:\.\d+){3,})(?!\d)(?::\d{2,5}\b)?"),
+    (
+        "cardinal.grouped",
+        r"(?<![\w.])(?P<number>[1-9]\d{0,2}(?:\.\d{3}){2})(?![\w.])",
+        lambda found, context: not context.is_behind(found.start(), contexts.VERSIONS),
+    ),
     ("serial.version", r"(?<![\w.])(?P<version>\d+(?:\.\d+){2})(?!\d)"),
     (
         "serial.version",
         r"(?<![\w.])(?P<version>\d+\.\d\d)(?!\d)",
-        behind(frozenset(["version", "python", "release", "ubuntu", "node", "chapter", "section"])),
+        behind(contexts.VERSIONS),
     ),
     (
         "duration.pace",
@@ -203,7 +223,7 @@ DIGITS = compile_rules(
     ),
     (
         "formula.scientific",
-        r"(?<![\w.])(?P<number>\d+(?:\.\d+)?)[eE](?P<power>[+-]?\d+)(?!\w)",
+        r"(?<![\w.])(?P<number>\d+(?:\.\d+)?)[eE](?P<power>[+-]?\d{1,3})(?!\w)",
     ),
     (
         "fraction.score",
@@ -255,12 +275,12 @@ DIGITS = compile_rules(
         amounts.is_money,
     ),
     ("date.era", rf"(?<![\w,.])(?P<digits>\d{{1,4}}|\d{{1,3}}(?:,\d{{3}})+)\s(?P<era>{contexts.ERAS})(?!\w)"),
-    ("measure.basis", rf"(?<![\d.,:/]){NUMBER}\s?bps\b", amounts.is_basis),
+    ("measure.basis", rf"(?<![\d.,:/]){NUMBER}\s?(?P<unit>bps?)\b", amounts.is_basis),
     ("measure.points", rf"(?<![\d.,:/]){NUMBER}\s?pts\b", amounts.is_points),
     (
         "measure.amount",
         rf"(?<![\d.,:])(?<!^/)(?<![^A-Za-z]/){NUMBER}(?:\s?(?P<scale>hundred|thousand|million|billion|trillion)\s)?"
-        rf"(?P<gap>[\s-]?){UNIT}{PER}(?:\.(?=\s(?:(?:x|by|of)\b|\()))?",
+        rf"(?P<gap>[\s-]?){UNIT}{PER}(?:\.(?=\s(?:(?:x|by|of)\b|\(|\d+\s?(?:in|oz)\b)))?",
         amounts.is_unit,
     ),
     (
@@ -277,8 +297,8 @@ DIGITS = compile_rules(
     ),
     ("date.year", rf"(?<![\w,.])(?!1000){YEAR}(?![\w%°]|-\d)", dates.is_year),
     ("cardinal.letters", r"(?<![\w.])(?P<number>401)\(?(?P<letter>[kK])\b\)?"),
-    ("cardinal.scaled", rf"(?<![A-Za-z]){NUMBER}(?P<scale>[kKMBT])\b(?!-)", amounts.is_scale),
-    ("ordinal.number", r"(?P<number>\d{1,3}(?:,\d{3})+|\d+)(?:[Ss][Tt]|[Nn][Dd]|[Rr][Dd]|[Tt][Hh])\b"),
+    ("cardinal.scaled", rf"(?<![A-Za-z]){NUMBER}(?P<scale>[kKMBT]|[bt]n)\b(?!-)", amounts.is_scale),
+    ("ordinal.number", r"(?P<number>\d{1,3}(?:,\d{3})+|\d+)-?(?:[Ss][Tt]|[Nn][Dd]|[Rr][Dd]|[Tt][Hh])\b"),
     (
         "serial.standard",
         r"(?<![\w.,])(?P<number>\d{3,5})(?P<part>-\d{1,2})?:(?P<year>(?:19|20)\d\d)(?![\d:])",
@@ -307,6 +327,7 @@ DIGITS = compile_rules(
         codes.is_flight,
     ),
     ("cardinal.parts", r"(?<![\w.,$:-])(?P<digits>501)(?=\(c\))"),
+    ("cardinal.parts", r"(?<![\w.,$:-])(?P<digits>802)(?=\.1\d?\D)"),
     (
         "cardinal.parts",
         r"(?<![\w.,$:-])(?P<digits>[1-5]\d\d)(?![\d.,]\d|[\w%°/:'’-])",

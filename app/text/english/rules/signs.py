@@ -69,11 +69,12 @@ OTHERS = compile_rules(
     ("formula.limit", r"(?<![\w)%°])(?<![\w)%°]\s)(?P<sign>[<>])(?=[\d.])"),
     ("formula.compare", r"(?P<sign>[<>≤≥≠≈])\s?(?=[\d.])"),
     ("serial.hyphen", r"(?:(?<=\bi[3579])|(?<=[A-Z]{2}\d))-(?=\d{4,5}[A-Z]{0,2}\b)"),
+    ("serial.hyphen", r"(?<=\bx86)-(?=64\b)"),
     ("serial.hyphen", r"(?<=\d)-(?=\d+(?:\.\d+)?[BM]\b)", codes.is_model_size),
     (
         "range.to",
         r"(?:(?<=[\d%°])|(?<=[\w])(?<=\d[a-zA-Z])|(?<=[\d\s][apAP][mM])|(?<=\d[snrt][tdh])"
-        r"|(?<=[ap]\.m\.))\s?[-–—]\s?(?=[$€£¥₹]?\d)",
+        r"|(?<=[ap]\.m\.)|(?<=\bnoon)|(?<=\bmidnight))\s?[-–—]\s?(?=[$€£¥₹]?\d)",
     ),
     ("range.to", rf"(?<=\w)\s?[-–]\s?(?={vocabulary.MONTH}\s\d)", dates.is_from_month),
     ("range.to", r"(?<=\d)\s?[~～]\s?(?=\d)"),

@@ -35,7 +35,7 @@ def verbalize(tag: Tag, previous: str, is_counted: bool) -> str:
 
 
 def _grouped(fields: Fields, text: str) -> str:
-    return cardinal(value_of(fields, "number").replace(" ", ","))
+    return cardinal(value_of(fields, "number").replace(" ", ",").replace(".", ","))
 
 
 def _ordinal(fields: Fields, text: str) -> str:

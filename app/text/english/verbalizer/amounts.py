@@ -21,6 +21,7 @@ def _fraction(fields: Fields, text: str) -> str:
     """ "1/2" and "2 3/4"; where it is no common fraction ("24/7"), one number after the other."""
     whole, above, below = fields["whole"], value_of(fields, "above"), value_of(fields, "below")
     is_common = 2 <= int(below) <= _MAX_DENOMINATOR or below in _COMMON_DENOMINATORS
+    is_common = is_common or text[-1:].isalpha()  # "1/50th"
     if not is_common or int(above) >= int(below):
         return " ".join(cardinal(part) for part in (whole, above, below) if part)
     one_of = ordinal(below).removeprefix("one ")
@@ -117,6 +118,11 @@ def _latitude(fields: Fields, text: str) -> str:
     return f"{' '.join(parts)} {contexts.COMPASS[value_of(fields, 'compass')].lower()}"
 
 
+def _basis_points(fields: Fields, previous: str, is_counted: bool) -> str:
+    amount = value_of(fields, "number")
+    return f"{number(amount)} basis {'point' if amount == '1' or is_counted else 'points'}"
+
+
 def _inches(fields: Fields, previous: str, is_counted: bool) -> str:
     amount = value_of(fields, "number")
     return f"{number(amount)} {'inch' if amount == '1' or is_counted else 'inches'}"
@@ -156,13 +162,11 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "fraction.part": lambda fields, text: (
         f"{cardinal(value_of(fields, 'above'))} of {cardinal(value_of(fields, 'below'))}"
     ),
-    "measure.basis": lambda fields, text: (
-        f"{number(value_of(fields, 'number'))} basis point{'' if fields['number'] == '1' else 's'}"
-    ),
     "measure.points": lambda fields, text: f"{number(value_of(fields, 'number'))} points",
     "measure.unit": _unit,
 }
 WITH_NEIGHBORS: Final[Mapping[str, Callable[[Fields, str, bool], str]]] = {
+    "measure.basis": _basis_points,
     "money.amount": _money,
     "money.behind": _money,
     "money.comma": _money_with_comma,

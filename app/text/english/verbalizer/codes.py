@@ -105,6 +105,8 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "serial.model": lambda fields, text: (
         f"{in_parts(value_of(fields, 'digits'))} {in_parts(value_of(fields, 'variant'))}"
     ),
+    "serial.letter": lambda fields, text: f"{cardinal(value_of(fields, 'digits'))} {fields['letter']}",
+    "serial.record": lambda fields, text: " ".join(cardinal(part) for part in text.split("-")),
     "serial.lines": lambda fields, text: (
         f"{in_parts(value_of(fields, 'digits'))} {value_of(fields, 'letter').upper()}"
     ),
