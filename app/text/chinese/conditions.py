@@ -153,7 +153,7 @@ def is_short_year(found: Match, phrase: Phrase) -> bool:
     """ "98年", not "12年" that somebody waited."""
     following = found.string[found.end() : found.end() + 1] or phrase.following[:1]
     if re.match(
-        r"\d{1,2}月|[上下]半|末|初(?![中高级步学等恋])|底(?![薪层部])|春节|国庆|高考",
+        r"\d{1,2}月|[上下]半|末|初(?![中高级步学等恋])|底(?![薪层部])|春节|国庆|高考|的(?=[，。！？,]|$)",
         text_ahead(found, phrase),
     ):
         return True

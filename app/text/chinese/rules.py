@@ -257,7 +257,8 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.code", rf"(?<=\b[A-Z]{{2}})\d{{4}}(?![\d.,%:]|\s?[{contexts.COUNTING}])", None),
     (
         "serial.code",
-        r"(?<![\d.,])\d{2,}(?:[ -]\d{2,})*(?![\d.%:,年月日人个名口元万亿条件份笔单多余]|\s[个件份笔单条])",
+        r"(?<![\d.,])(?:\d{2,}(?:[ -]\d{2,})*|\d-\d{3,})"
+        r"(?![\d.%:,年月日人个名口元万亿条件份笔单多余]|\s[个件份笔单条])",
         conditions.behind(contexts.CODES),
     ),
     ("cardinal.number", r"(?<![\w.,])111(?![\d.%:/,])", None),
@@ -346,7 +347,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.tail", r"(?<=\d[米块秒])\d\d(?=$|[^\w\u3400-\u9fff.]|[的左高长宽多吧啊了])", None),
     ("money.amount", rf"(?<![\d.]){_AMOUNT}{_SCALE}(?P<sign>[$€£¥￥₫₽₩₹฿₺₱¢円])", None),
     ("serial.version", r"(?<![\d.])\d+(?:\.\d+){2}(?![\d.])", None),
-    ("cardinal.number", rf"{_MONTH_AND_DAY}(?!{contexts.EVENTS})", conditions.is_no_day),
+    ("cardinal.number", rf"{_MONTH_AND_DAY}(?!{contexts.EVENTS}|(?<=\.00)[元块])", conditions.is_no_day),
     ("money.code", rf"(?<![\d.]){_AMOUNT}\s?{_SCALE}\s?{_CODE}(?![A-Za-z])", None),
     ("money.code", rf"(?<![A-Za-z]){_CODE}\s?{_AMOUNT}\s?{_SCALE}(?P<end>元)?", None),
     (
@@ -396,7 +397,8 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.size", r"-(?=\d+(?:\.\d+)?B(?![A-Za-z\d]))", conditions.is_behind_name),
     ("serial.model", rf"[-−](?=\d)(?!\d+(?:\.\d+)?\s?{_TEMPERATURE})", conditions.is_model),
     ("cardinal.minus", rf"(?<=[个人次天])[-−](?=\d+(?:\.\d+)?\s?{_TEMPERATURE})", None),
-    ("cardinal.minus", r"(?<![\w)%日号点分年月万亿千百元块岁米斤个人次天秒℃])[-−](?=\d|[$€£¥￥]\d)", None),
+    ("cardinal.minus", r"(?<![\w.)%日号点分年月万亿千百元块岁米斤个人次天秒℃])[-−](?=\d|[$€£¥￥]\d)", None),
+    ("cardinal.two", r"(?<=[A-Z])2(?=余)", None),
     ("cardinal.two", r"(?<![\d.])2(?=单元|[栋幢](?:号|\s?\d))", None),
     ("cardinal.two", r"(?<![\d.])2(?=层(?!楼))", conditions.behind("负|B|地下|在|于|到|去|楼|-|达")),
     ("cardinal.pair", rf"(?<![\d.:])(?<!/)2(?={contexts.PAIRED})", conditions.is_counted),
@@ -415,7 +417,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("range.to", r"(?<=([年月]))\s?[-–—]\s?(?=(?:公元)?前?\d{1,4}\1)", None),
     ("range.to", r"(?<=\d)\s?[-–—]\s?(?=(?:公元)?前\d{1,4}年)", None),
     ("range.to", r"(?<=\d[kKwW])\s?[-–—]\s?(?=\d+(?:\.\d+)?[kKwW])", None),
-    ("range.to", r"(?<=\d[AaPp][Mm])\s?[-–—~～]\s?(?=\d)", None),
+    ("range.to", r"(?:(?<=\d[AaPp][Mm])|(?<=\d [AaPp][Mm])|(?<=[AaPp]\.[Mm]\.))\s?[-–—~～]\s?(?=\d)", None),
     (
         "range.to",
         r"(?:(?<=\d[A-Za-z])|(?<=\d[A-Za-z]{2}))\s?[-–—~～]\s?"
