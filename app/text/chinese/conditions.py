@@ -164,8 +164,12 @@ def is_short_year(found: Match, phrase: Phrase) -> bool:
 
 
 def is_era_year(found: Match, phrase: Phrase) -> bool:
+    """ "（公元前221年—前207年）", not "目前221年"."""
     before = re.sub(r"\d{1,4}年?\s?[-–—~～至到]\s?$", "", text_before(found, phrase))
-    return before.rstrip().endswith(tuple(contexts.ERAS))
+    if before.rstrip().endswith(tuple(contexts.ERAS)):
+        return True
+    is_old = len(found["digits"]) == 3 and not found["digits"].endswith("00")
+    return is_old and re.search(r"(?:^|[\s（(，,、。；：—–~～\-至到])前$", before) is not None
 
 
 def is_ordinal(found: Match, phrase: Phrase) -> bool:
@@ -287,12 +291,8 @@ def is_of_match(found: Match, phrase: Phrase) -> bool:
 def is_exclaimed(found: Match, phrase: Phrase) -> bool:
     """ "666，太强了": all that stands between two marks, or a mark and an end."""
     before, following = text_before(found, phrase)[-1:], text_ahead(found, phrase)[:1]
-    return f"{before}{following}" != "" and not f"{before}{following}".strip("，。！？!?~～ \n")
-
-
-def is_before_era(found: Match, phrase: Phrase) -> bool:
-    """ "（公元前221年—前207年）", not "目前100年"."""
-    return re.search(r"(?:^|[\s（(，,、。；：—–~～\-至到])前$", text_before(found, phrase)) is not None
+    is_between = f"{before}{following}" != "" and not f"{before}{following}".strip("，。！？!?~～ \n")
+    return is_between or (found[0][0] == "9" and behind(contexts.WORKED)(found, phrase))
 
 
 def has_equals(found: Match, phrase: Phrase) -> bool:

@@ -82,6 +82,7 @@ NO_SCORED = "|".join(("第|修|题|习|章|课|节|楼|卷|从|见|[一二三四
 SCORES = "战胜|击败|获胜|取胜|领先|落后|战平|险胜|大胜|完胜|逆转|不敌|负于|输给|惜败"  # behind a score
 SCORED = "比分|大比分|比赛结果|总决赛|决赛|比例|比值|比率|男女比|性别比|配比|赔率|比例尺|之比"  # before one
 SET_POINTS = (11, 15, 21, 25)  # which win a set
+WORKED = "拒绝|反对|实行|天天|常年"  # before "996", hours of work
 EVENTS_OF_MATCH = ("进球", "破门", "换人", "黄牌", "红牌", "绝杀", "扳平")  # behind "90'"
 NO_SCORES = "℃°%名月日号天场轮队点时分秒岁年周人组楼层上工班路栋单室座节章课题房个元折度得"
 """Behind "3-1" it is none, either."""
