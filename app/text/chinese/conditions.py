@@ -80,6 +80,8 @@ def is_day(found: Match, phrase: Phrase) -> bool:
     following = f"{found.string[found.end() + 1 :]}{phrase.following}".lstrip()
     if re.search(r"(?<![\d.])1日?[-–—~～至到]$", before):  # "1-2日有雨", not "1-2日内送达"
         return not following.startswith(tuple(contexts.OF_DAYS.split("|")))
+    if not before and not following:
+        return True
     is_behind_month = re.search(r"月(?:\d{1,2}日?[-–—~～至到和、])?$", before) is not None
     return is_behind_month or following.startswith(tuple(contexts.OF_DAY.split("|")))
 

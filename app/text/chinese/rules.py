@@ -250,7 +250,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         None,
     ),
     ("serial.flight", r"(?:(?<=\b9C)|(?<=\b3U))(?P<digits>\d{4})(?!\d)", None),
-    ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{2,5})(?=次|航班)", None),
+    ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{2,5})(?=次(?!/)|航班)", None),
     ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{2,5})(?![\d.])", conditions.behind(contexts.FLIGHTS)),
     ("serial.code", rf"(?<=\b[A-Z]{{2}})\d{{4}}(?![\d.,%:]|\s?[{contexts.COUNTING}])", None),
     (
@@ -363,7 +363,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("formula.plus", r"(?<!\d)\+(?=\d+(?:\.\d+)?%)", conditions.is_behind_word),
     ("formula.plus", r"(?<=[\d%])\s?\+\s?(?=\d)", None),
     ("formula.plus", r"(?<=[A-Za-z)）])\+(?=\d)", None),
-    ("formula.plus", r"\+(?=\d+[个件台盒包只瓶套张份])", conditions.is_behind_word),
+    ("formula.plus", r"\+(?=\d+[个件台盒包只瓶套张份天周])", conditions.is_behind_word),
     ("formula.times", r"(?<=\d)\s?·\s?(?=\d)", conditions.has_equals),
     ("formula.times", r"(?<=\d)\s?×\s?(?=\d)", None),
     ("formula.cross", r"(?<!\b0)(?<=\d)(?<![A-Z]\d)(?<![A-Z]\d\d)[xX](?=\d)", None),

@@ -14,7 +14,7 @@ CODES = _words(
     "agent imei sku upc"
 )
 FILED = re.compile(
-    r"\b(?:(?i:docket|ref|reference|invoice|ticket|sku|po|upc|rma)\b[.:]?|(?:Case|Claim|File)\b:?|(?:case|claim|file)(?::|\s+#)"
+    r"\b(?:(?i:docket|ref|reference|invoice|ticket|sku|po|upc|rma|id|ein)\b[.:]?|(?:Case|Claim|File)\b:?|(?:case|claim|file)(?::|\s+#)"
     r"|(?i:no)\.)\s*#?$",
     re.ASCII,
 )

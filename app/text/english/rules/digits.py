@@ -316,6 +316,7 @@ DIGITS = compile_rules(
         r"(?<![\w.,$:-])(?P<digits>\d{3})(?![\d.,]\d|[\w%°/:'’-])",
         behind(contexts.AIRCRAFT | contexts.NUMBERED),
     ),
+    ("cardinal.parts", r"(?<![\w.,$:-])(?P<digits>\d{3})(?=[a-z]{1,2}\b)", behind(contexts.AIRCRAFT)),
     (
         "cardinal.parts",
         r"(?<![\w.,$:-])(?P<digits>\d{3,4})(?=[A-Z]\b)",

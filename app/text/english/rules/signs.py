@@ -70,6 +70,7 @@ OTHERS = compile_rules(
     ("formula.compare", r"(?P<sign>[<>≤≥≠≈])\s?(?=[\d.])"),
     ("serial.hyphen", r"(?:(?<=\bi[3579])|(?<=[A-Z]{2}\d))-(?=\d{4,5}[A-Z]{0,2}\b)"),
     ("serial.hyphen", r"(?<=\bx86)-(?=64\b)"),
+    ("serial.hyphen", r"(?<=\bA3\d0)-(?=[1-9]00\b)"),
     ("serial.hyphen", r"(?<=\d)-(?=\d+(?:\.\d+)?[BM]\b)", codes.is_model_size),
     (
         "range.to",
@@ -105,6 +106,7 @@ AFTER_DIGIT = compile_rules(
     ("formula.by", r"(?<=\d)x(?=\d)"),
     ("formula.multiple", r"(?<=\d)x\b", lambda found, context: not context.has_equals),
     ("cardinal.per", r"(?<=[A-Z]\$)/(?P<per>[a-z]{3,})(?![\w/])"),
+    ("cardinal.per", r"(?:(?<=\^\d)|(?<=\^\d\d)|(?<=[⁰-⁹]))/(?P<per>[A-Za-z]+)(?![\w/])", amounts.is_per),
     ("cardinal.per", r"(?<=[a-z])/(?P<per>[A-Za-zµμ]+[²³23]?)(?![\w/])", amounts.is_per),
 )
 CODES = compile_rules(
