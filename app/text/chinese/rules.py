@@ -345,7 +345,6 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.tail", r"(?<=\d[米块秒])\d\d(?=$|[^\w\u3400-\u9fff.]|[的左高长宽多吧啊了])", None),
     ("money.amount", rf"(?<![\d.]){_AMOUNT}{_SCALE}(?P<sign>[$€£¥￥₫₽₩₹฿₺₱¢円])", None),
     ("serial.version", r"(?<![\d.])\d+(?:\.\d+){2}(?![\d.])", None),
-    ("cardinal.number", rf"{_MONTH_AND_DAY}(?!{contexts.EVENTS}|(?<=\.00)[元块])", conditions.is_no_day),
     ("money.code", rf"(?<![\d.]){_AMOUNT}\s?{_SCALE}\s?{_CODE}(?![A-Za-z])", None),
     ("money.code", rf"(?<![A-Za-z]){_CODE}\s?{_AMOUNT}\s?{_SCALE}(?P<end>元)?", None),
     (
@@ -391,6 +390,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("cardinal.thousands", r"(?<![A-Za-z\d.,])(?P<number>\d{2,}(?:\.\d+)?)k(?![A-Za-z元块])", None),
     ("measure.amount", rf"(?<![A-Za-z\d.]){_AMOUNT}(?P<unit>V)(?=\d+(?:\.\d+)?A(?![A-Za-z]))", None),
     ("measure.amount", r"(?<=\dV)(?P<number>\d+(?:\.\d+)?)(?P<unit>A)(?![A-Za-z])", None),
+    ("cardinal.number", rf"{_MONTH_AND_DAY}(?!{contexts.EVENTS}|(?<=\.00)[元块])", conditions.is_no_day),
     ("serial.size", r"(?<=[A-Za-z])-(?=\d)", conditions.is_code),
     ("serial.size", r"-(?=\d+(?:\.\d+)?B(?![A-Za-z\d]))", conditions.is_behind_name),
     ("serial.model", rf"[-−](?=\d)(?!\d+(?:\.\d+)?\s?{_TEMPERATURE})", conditions.is_model),
