@@ -227,11 +227,17 @@ def is_code(found: Match, phrase: Phrase) -> bool:
     return named.endswith(_CODES) and not is_day
 
 
+_LAST_DAY = re.compile(r"\s?[-–—~～至到]\s?1[0-2]\.\d{1,2}(?![\d.])")
+_FIRST_DAY = re.compile(r"(?<![\d.])1[0-2]\.\d{1,2}\s?[-–—~～至到]\s?$")
+
+
 def is_no_day(found: Match, phrase: Phrase) -> bool:
     """ "10.5" that is no day: of 国庆10.1 and of "到10.1为止"."""
     if behind(f"{contexts.VERSIONS}|{contexts.AMOUNTS}")(found, phrase):
         return True
     following = text_ahead(found, phrase).lstrip()
+    if (last := _LAST_DAY.match(following)) or _FIRST_DAY.search(text_before(found, phrase)):
+        return re.match(contexts.MEASURED, following[last.end() if last else 0 :]) is not None
     return not following.startswith(contexts.OF_DATE) and not behind(contexts.BEFORE_DATE)(found, phrase)
 
 
@@ -276,7 +282,9 @@ def is_no_power(found: Match, phrase: Phrase) -> bool:
 
 def is_calculated(found: Match, phrase: Phrase) -> bool:
     """A minus of "10-2×3" and of what is equal to something."""
-    return re.search(r"[=×÷≈]|\d\s?[-–−]\s?[(（]", found.string) is not None
+    before, ahead = found.string[: found.start()], found.string[found.end() :]
+    is_operand = re.match(r"[(（]|\d+(?:\.\d+)?\s?[×÷]", ahead) or re.search(r"[×÷]\s?\d+(?:\.\d+)?$", before)
+    return is_operand is not None or re.search("[=≈]", found.string) is not None
 
 
 def is_unquoted(found: Match, phrase: Phrase) -> bool:
