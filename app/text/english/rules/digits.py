@@ -328,7 +328,7 @@ DIGITS = compile_rules(
         codes.is_flight,
     ),
     ("cardinal.parts", r"(?<![\w.,$:-])(?P<digits>501)(?=\(c\))"),
-    ("cardinal.parts", r"(?<![\w.,$:-])(?P<digits>802)(?=\.1\d?\D)"),
+    ("cardinal.parts", r"(?<![\w.,$:-])(?P<digits>802)(?=\.(?:1\d?|3)(?![\d.]))"),
     (
         "cardinal.parts",
         r"(?<![\w.,$:-])(?P<digits>[1-5]\d\d)(?![\d.,]\d|[\w%°/:'’-])",

@@ -70,7 +70,7 @@ OTHERS = compile_rules(
     ("formula.compare", r"(?P<sign>[<>≤≥≠≈])\s?(?=[\d.])"),
     ("serial.hyphen", r"(?:(?<=\bi[3579])|(?<=[A-Z]{2}\d))-(?=\d{4,5}[A-Z]{0,2}\b)"),
     ("serial.hyphen", r"(?<=\bx86)-(?=64\b)"),
-    ("serial.hyphen", r"(?<=\bA3\d0)-(?=[1-9]00\b)"),
+    ("serial.hyphen", r"(?<=\bA3\d0)-(?=(?:[1-9]00|1000)\b)"),
     ("serial.hyphen", r"(?<=\d)-(?=\d+(?:\.\d+)?[BM]\b)", codes.is_model_size),
     (
         "range.to",
