@@ -143,6 +143,10 @@ def is_years(found: Match, phrase: Phrase) -> bool:
     return found["first"] < found["last"] and not text_ahead(found, phrase).lstrip()[:1].isalnum()
 
 
+def is_rising(found: Match, phrase: Phrase) -> bool:
+    return found["first"] < found["last"]
+
+
 def is_behind_word(found: Match, phrase: Phrase) -> bool:
     return text_before(found, phrase)[-1:].isalpha()
 

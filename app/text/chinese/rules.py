@@ -15,7 +15,7 @@ NEEDS: Final = {
         ("measure.speed", "measure.share", "measure.beside", "time.always", "serial.slashes"), "/"
     ),
     **dict.fromkeys(("time.clock", "duration.clock", "duration.lap", "serial.hex"), ":"),
-    **{"fraction.division": "=", "formula.minus": "-–−", "cardinal.thousands": "k"},
+    **{"fraction.division": "=", "cardinal.result": "=", "formula.minus": "-–−", "cardinal.thousands": "k"},
     **dict.fromkeys(("date.era_year", "date.short_year", "date.years"), "年"),
     **dict.fromkeys(("range.figure", "serial.groups", "serial.size"), "-"),
     **dict.fromkeys(("date.holidays", "money.range", "range.to"), _DASHES),
@@ -56,7 +56,10 @@ def _alternatives(words: object) -> str:
 _SIGN = f"(?P<sign>{_alternatives(contexts.CURRENCIES)})"
 _CODE = f"(?P<code>{_alternatives(contexts.CODES_OF_MONEY)})"
 _NO_AMPERES = "[广景公司栋区口出大游门班款型类]"  # "3A大作", "4A广告"
-_UNIT = rf"(?P<unit>{_alternatives(contexts.UNITS)})(?![A-Za-z0-9²³/级座股]|(?<=A){_NO_AMPERES})"
+_UNIT = (
+    rf"(?P<unit>{_alternatives(contexts.UNITS)})"
+    rf"(?![A-Za-z0-9²³级座股]|/(?![\u3400-\u9fff])|(?<=A){_NO_AMPERES})"
+)
 _LATER = r"(?=[0-9]|(?:次日|翌日|[早晚]上?|[上下]午|凌晨|中午)\d)"  # what a range goes to
 _EMERGENCY = "(?:11[0249]|12[02])"
 _DIALED = rf"(?:{_EMERGENCY}|12306|123[14]5|10010|10086|95\d{{3}})"
@@ -312,6 +315,11 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"(?<!\d)(?P<first>19\d\d|20\d\d)[/-](?P<last>\d\d(?:\d\d)?)(?=赛季|学年|财年|年度)",
         None,
     ),
+    (
+        "date.season",
+        rf"(?<![\d.])(?P<first>[6-9][1-9])\s?[-–—~～至到]\s?(?P<last>[6-9]\d)(?=年(?!{contexts.YEARS_COUNTED}|[{contexts.YEAR_COUNTED}]))",
+        conditions.is_rising,
+    ),
     ("date.years", r"(?<!\d)(?P<first>\d{4}年?)\s?(?P<till>[-–—~～至])\s?(?P<last>\d{4})年", None),
     (
         "date.era",
@@ -408,6 +416,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("fraction.thousandths", r"(?P<number>\d+(?:\.\d+)?)‰", None),
     ("cardinal.separated", r"(?<![\d.])\d{1,3}(?:,\d{3})+(?=(?:\.\d+)?\s?[%‰/:]|\.0+\s?[元块])", None),
     ("cardinal.number", r"(?<![\d.])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d|%|\.\d)", None),
+    ("cardinal.result", r"(?:(?<==)|(?<== ))(?!2(?!\d))\d+(?:\.\d+)?(?![\d.,:/%])", None),
     ("cardinal.long", r"(?<![\d.,A-Za-z])[1-9]\d{7,14}(?![\d.,])", None),
     ("roman.sign", r"(?P<roman>[Ⅰ-ⅿ]+)", None),
     ("roman.number", r"(?P<roman>[IVX]+)(?![A-Za-z])", conditions.is_ordinal),

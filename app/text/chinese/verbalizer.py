@@ -314,6 +314,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "ordinal.number": lambda fields, text: cardinal(text),
     "fraction.thousandths": lambda fields, text: f"千分之{cardinal(_of(fields, 'number'))}",
     "cardinal.number": lambda fields, text: cardinal(text),
+    "cardinal.result": lambda fields, text: cardinal(text),
     "cardinal.long": lambda fields, text: cardinal(text),
     "cardinal.sign": lambda fields, text: cardinal(str(int(unicodedata.numeric(text)))),
     "roman.sign": lambda fields, text: cardinal(
