@@ -19,7 +19,7 @@ from tests.text.examples import SENTENCES, random_texts
 
 MODES: tuple[Mode, ...] = ("whole", "segments", "continuous")
 SMALL = "2689f1b2ca15b82a70bd78baf88d8f8145b23ef6df024ccf6ad4d274532dd250"
-# Of the segments of every text, taken when a mark behind a digit became inches in Chinese (the built-in has its
+# Of the segments of every text, taken when a mark became inches in Chinese (the built-in has its
 # dictionary; CosyVoice 3 speaks more languages), and of the speech tokens of three seeds, of commit e25a51a
 # and networks with heads of 32.
 SEGMENTS = {
