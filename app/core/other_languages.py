@@ -9,7 +9,6 @@ from firstword.app.text.language import (
     DEFAULT,
     MIN_LATIN_LETTERS,
     NAMES,
-    clear_language,
     detect_language,
     is_readable,
     unspoken_languages,
@@ -29,8 +28,8 @@ class OtherLanguages:
 
     Most of a text is judged, not a name or a sentence in it. English is never refused: it is what a text in
     Latin letters counts as where nothing tells its language; segments that are too short to tell it are
-    judged by words that are clearly another one's, or together. Nor is a language refused that is written in
-    the script of a spoken one, where single letters tell the two apart.
+    judged together. Nor is a language refused that is written in the script of a spoken one, where single
+    letters tell the two apart.
     """
 
     def __init__(self, info: EngineInfo, asked: str | None = None) -> None:
@@ -50,9 +49,8 @@ class OtherLanguages:
         if self._asked is None and language == DEFAULT and num_letters < MIN_LATIN_LETTERS:
             self._short += f" {spoken}"
             num_letters = _num_letters(self._short)
-            is_long = num_letters >= MIN_LATIN_LETTERS
-            language = detect_language(self._short) if is_long else clear_language(self._short)
-            if is_long or language != DEFAULT:
+            if num_letters >= MIN_LATIN_LETTERS:
+                language = detect_language(self._short)
                 unspoken += [code for code in (language,) if code not in (*info.languages, *unspoken)]
                 self._short = ""
         if language in unspoken and language != DEFAULT and not is_readable(spoken, language, info.languages):

@@ -145,46 +145,6 @@ _OWN_LETTERS: Final = {
     **dict.fromkeys("ìò", "it"),
 }
 _SMALL_WORD = re.compile(r"[^\W\d_]+")
-_CLEAR_WORDS: Final = {
-    language: frozenset(words.split())
-    for language, words in {
-        "en": "the and are is you that this with for have has they what how here there from my his her said "
-        "not be she of to was were will at it everyone",
-        "de": "ich wir ihr ist sind nicht und wie wo wann warum viel kostet guten gute morgen tag abend "
-        "danke bitte schön heute es um wird haben habe möchte kann geht ihnen mit für auf zu aber "
-        "auch noch sehr uhr ein eine kein keine fährt zwei drei vier fünf sechs sieben acht neun zehn",
-        "es": "qué cómo dónde cuándo cuánto está están estoy es son hola gracias muchas buenos buenas días "
-        "noches tardes usted hoy mañana muy pero por para con tengo quiero puedo tal dos tres cuatro "
-        "cinco seis siete ocho nueve diez",
-        "fr": "où est sont je vous nous tu bonjour bonsoir merci beaucoup comment allez suis avec dans pour "
-        "pas très aujourd hui demain il elle fait à c'est deux trois quatre cinq six sept huit neuf "
-        "dix heures",
-        "it": "dove è sono come sta buongiorno buonasera ciao grazie mille oggi domani molto fa non più che "
-        "per con ho vorrei quanto due tre quattro cinque sei sette otto nove dieci",
-        "nl": "ik wij jij hij zij het een niet wat waar hoe gaat goedemorgen dank u wel bedankt vandaag "
-        "morgen met voor naar op zijn heb heeft om uur twee drie vier vijf zes zeven acht negen tien",
-        "pt": "bom boa dia noite tarde como está estão onde fica obrigado obrigada muito hoje amanhã não é "
-        "são eu você senhor senhora com para por às dois três quatro cinco sete oito nove dez",
-        "pl": "dzień dobry jak się jest są nie tak gdzie kiedy dziękuję bardzo proszę dzisiaj jutro pan "
-        "pani mam ma o w z na do dwa trzy cztery pięć sześć siedem siódmej osiem",
-    }.items()
-}
-"""Which tell of a few words what language they are in; of others than English, no English ones."""
-_ARTICLES: Final = {
-    language: frozenset(words.split())
-    for language, words in {
-        "de": "der das dem des im vom zum zur",
-        "es": "el la los las de del y un una",
-        "fr": "le la les de du des et un une au aux",
-        "it": "il lo la gli le di del della e un una al alle",
-        "nl": "de het van der",
-        "pt": "o os as do da dos das de e um uma",
-        "pl": "",
-    }.items()
-}
-"""Which names have too: La Casa de las Flores, Tour de France."""
-_ENGLISH_TOO: Final = {"de": {"was", "will"}, "nl": {"is", "was"}}  # of those, by what else has them
-MIN_CLEAR = 2.0  # words, articles as halves
 
 
 def detect_language(text: str, spoken: Collection[str] = (), before: str = "") -> str:
@@ -218,7 +178,7 @@ def detect_language(text: str, spoken: Collection[str] = (), before: str = "") -
             return _by_small_words(text, spoken, before)
         ranked = _identifier().rank(text)
         language, score = ranked[0]
-        if score - dict(ranked)[DEFAULT] >= MIN_LEAD and not _is_english_with(str(language), text):
+        if score - dict(ranked)[DEFAULT] >= MIN_LEAD:
             return str(language)
         return _by_small_words(text, spoken, before)
     if script == "ru" and _UKRAINIAN.search(text):
@@ -250,33 +210,6 @@ def _by_small_words(text: str, spoken: Collection[str], before: str) -> str:
     )
     is_sure = candidates[best] >= 0.75 or (best == before and candidates[DEFAULT] == 0)
     return best if is_sure and candidates[best] > candidates[DEFAULT] else DEFAULT
-
-
-def clear_language(text: str) -> str:
-    """Return the language that two words or more of a text in Latin letters are of; else English."""
-    words = _words_of(text)
-    english = words & _CLEAR_WORDS[DEFAULT]
-    counts = {
-        language: 0.0 if english - _ENGLISH_TOO.get(language, set()) else _num_clear(words, language)
-        for language in _ARTICLES
-    }
-    best = max(counts, key=counts.__getitem__)
-    return best if counts[best] >= MIN_CLEAR and 3 * counts[best] >= len(words) else DEFAULT
-
-
-def _is_english_with(language: str, text: str) -> bool:
-    """Whether a text has no fewer English words than those of another language: it has foreign names."""
-    words = _words_of(text)
-    num_english = len(words & _CLEAR_WORDS[DEFAULT])
-    return language in _ARTICLES and 0 < num_english >= _num_clear(words, language)
-
-
-def _words_of(text: str) -> set[str]:
-    return set(_SMALL_WORD.findall(text[:MAX_EXAMINED].lower()))
-
-
-def _num_clear(words: set[str], language: str) -> float:
-    return len(words & _CLEAR_WORDS[language]) + len(words & _ARTICLES[language]) / 2
 
 
 def unspoken_languages(text: str, language: str, spoken: Collection[str]) -> list[str]:
