@@ -41,6 +41,7 @@ QUICK_MESSAGE_S = 0.1  # what takes longer to come is slow, and leaves its place
 QUICK_READERS: Final = 1 / 3  # of the largest messages that fit in what all may hold
 PART_OF_READERS: Final = 1 / 2  # of them, that one client may have
 PART_OF_HELD: Final = 3 / 8  # of what all clients may make the server hold, that one may
+SMALL_BYTES: Final = 64 * 1024  # of a body or message, which finds room beside whatever is held
 
 MAX_PUBLIC_CALLS: Final = 64  # of methods that ask for no key; and so many that go on, as health watches do
 PART_OF_PUBLIC_CALLS: Final = 1 / 4
@@ -140,8 +141,9 @@ class Places:
 class HeldBytes:
     """Counts what clients have sent, over HTTP and gRPC together, that is not answered yet."""
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, small_bytes: int = SMALL_BYTES) -> None:
         self._max_bytes = max_bytes
+        self._small_bytes = small_bytes
         self._max_of_one = int(PART_OF_HELD * max_bytes)
         self._num_bytes = 0
         self._num_of: Counter[str] = Counter()
@@ -150,8 +152,8 @@ class HeldBytes:
     def held(self, client: str, num_bytes: int = 0) -> Iterator[Callable[[int], None]]:
         """Count so many, and as many more as what this yields is called with.
 
-        Both raise Overloaded where that is too much beside what the client or others hold; what is alone has
-        its own limit.
+        Both raise Overloaded where that is too much beside what the client or others hold. What is alone has
+        its own limit, and what is small is never refused: it is bounded by the number of connections.
         """
         own = 0
 
@@ -160,6 +162,8 @@ class HeldBytes:
             own += more
             self._num_bytes += more
             self._num_of[client] += more
+            if own <= self._small_bytes:
+                return
             if own < self._num_bytes > self._max_bytes:
                 raise Overloaded("the server is receiving too many uploads at once; retry later", 1)
             if own < self._num_of[client] > self._max_of_one:

@@ -51,7 +51,7 @@ async def test_who_gives_up_waiting_leaves_nothing_behind() -> None:
 
 
 def test_bytes_are_refused_beside_others_and_never_alone() -> None:
-    held = HeldBytes(100)
+    held = HeldBytes(100, small_bytes=0)
     with held.held("ann", 200), pytest.raises(Overloaded, match="the server"), held.held("bob", 1):
         pass
     with held.held("ann", 60), held.held("bob", 37) as hold:
@@ -62,7 +62,7 @@ def test_bytes_are_refused_beside_others_and_never_alone() -> None:
 
 
 def test_a_client_holds_its_part_and_leaves_the_rest_to_others() -> None:
-    held = HeldBytes(80)
+    held = HeldBytes(80, small_bytes=0)
     with held.held("ann", 29):
         with (
             pytest.raises(Overloaded, match="this client's uploads are more than 30 bytes"),
@@ -74,7 +74,7 @@ def test_a_client_holds_its_part_and_leaves_the_rest_to_others() -> None:
 
 
 async def test_a_slow_message_is_held_as_one_of_the_largest() -> None:
-    held = HeldBytes(80)
+    held = HeldBytes(80, small_bytes=0)
     readers = Readers(1, held, 30)
     come = asyncio.Event()
 
