@@ -9,7 +9,7 @@ from firstword.app.text.latex import plain_formula
 # ruff: noqa: RUF001  typographic marks are meant
 
 PICTURE = "\u2190-\u21ff\u2300-\u23ff\u2500-\u27bf\u2b00-\u2bff\ufe0e\ufe0f\u20e3\U0001f000-\U0001faff"
-_PICTURES = re.compile(f"(?![★⭐](?<=[0-9].)|△[A-Z])[{PICTURE}][{PICTURE}\u200d\U000e0020-\U000e007f]*")
+_PICTURES = re.compile(f"(?![★⭐](?<=[0-9].)|△[A-Z]{{3}})[{PICTURE}][{PICTURE}\u200d\U000e0020-\U000e007f]*")
 _BETWEEN_WORDS = re.compile(rf"(?<=\w){_PICTURES.pattern}(?=\w)")
 # Controls, lone surrogates, private use, marks of direction and of byte order.
 _UNSPEAKABLE = re.compile(

@@ -34,4 +34,4 @@ def test_one_attacker_does_not_keep_others_waiting(name: str, server: Victim, un
 def test_bodies_that_are_held_take_little_memory(name: str, server: Victim, unattacked: Outcome) -> None:
     """How long others wait for the megabytes to be read goes by the cores that are free."""
     faults = server.attacked(name, SECONDS).faults(unattacked)
-    assert [fault for fault in faults if fault.startswith("memory")] == []
+    assert [fault for fault in faults if fault.startswith("memory") or "not answered" in fault] == []

@@ -114,7 +114,8 @@ def is_edition(found: Match, phrase: Phrase) -> bool:
 
 
 def is_duration(found: Match, phrase: Phrase) -> bool:
-    return behind(contexts.DURATIONS)(found, phrase)
+    is_race = len(re.findall("[:：]", found[0])) > 1 and behind(contexts.RACES)(found, phrase)
+    return is_race or behind(contexts.DURATIONS)(found, phrase)
 
 
 def is_key(found: Match, phrase: Phrase) -> bool:
@@ -171,7 +172,7 @@ def is_short_year(found: Match, phrase: Phrase) -> bool:
 
 def is_era_year(found: Match, phrase: Phrase) -> bool:
     """ "（公元前221年—前207年）", not "目前221年"."""
-    before = re.sub(r"\d{1,4}年?\s?[-–—~～至到]\s?$", "", text_before(found, phrase))
+    before = re.sub(r"\d{1,4}年?\s?[-－–—~～至到]\s?$", "", text_before(found, phrase))
     if before.rstrip().endswith(tuple(contexts.ERAS)):
         return True
     is_old = len(found["digits"]) == 3 and not found["digits"].endswith("00")
@@ -199,7 +200,8 @@ def is_score(found: Match, phrase: Phrase) -> bool:
     if ":" in found[0] or re.search(f"(?:{contexts.NO_SCORED})$", text_before(found, phrase)):
         return False
     is_set = int(found["low"]) in contexts.SET_POINTS and int(found["low"]) > int(found["high"])
-    return is_set or 9 >= int(found["low"]) >= int(found["high"])
+    is_alone = found.string.strip("，,、。！!；; ") == found[0]
+    return (is_set and is_alone) or 9 >= int(found["low"]) >= int(found["high"])
 
 
 def is_figure(found: Match, phrase: Phrase) -> bool:
@@ -304,8 +306,10 @@ def is_of_match(found: Match, phrase: Phrase) -> bool:
 
 def is_exclaimed(found: Match, phrase: Phrase) -> bool:
     """ "666，太强了": all that stands between two marks, or a mark and an end."""
-    before, following = text_before(found, phrase)[-1:], text_ahead(found, phrase)[:1]
-    is_between = f"{before}{following}" != "" and not f"{before}{following}".strip("，。！？!?~～ \n")
+    before, following = text_before(found, phrase)[-2:], text_ahead(found, phrase)[:2]
+    marks = f"{before[-1:]}{following[:1]}"
+    is_answer = before[-1:] in ("？", "?") or any(char.isdigit() for char in before + following)
+    is_between = marks != "" and not marks.strip("，。！？!?~～ \n") and not is_answer
     return is_between or (found[0][0] == "9" and behind(contexts.WORKED)(found, phrase))
 
 

@@ -15,7 +15,8 @@ SEATS = "座位|座|机位|铺位|车厢|登机口|出口"  # before "12A", of w
 FLIGHTS = "国航|东航|南航|海航|川航|厦航|深航|山航|航空|航班|班机|飞机|车次|列车|高铁|动车|乘坐"
 EXTENSIONS = "分机|内线"
 SIZES = "身高|高|长|宽|尺寸"  # before feet and inches
-DURATIONS = "马拉松|半马|全马|用了|花了|跑了|成绩|配速|时长|片长|音长|全长|还剩|剩余|倒计时|用时|耗时|历时"
+RACES = "马拉松|半马|全马"  # before hours, minutes and seconds; of two parts it is when they begin
+DURATIONS = "用了|花了|跑了|成绩|配速|时长|片长|音长|全长|还剩|剩余|倒计时|用时|耗时|历时"
 NEAR = 4  # characters on either side of a number with "w"
 POWERED = "功率|充电|快充|数据线|灯|瓦|电源"  # near "65w+", which otherwise is so many ten thousands
 FILM_SPEEDS = "1600|3200|6400|12800|25600"  # behind "ISO", which otherwise is a standard
@@ -108,7 +109,9 @@ ERAS = {"公元前": "公元前", "公元": "公元", "西元前": "西元前", 
 YEARS_COUNTED = "一遇|不遇|如一日|历史|老店|产权|经验|寿命|质保|工龄"  # behind "60年", of so many
 YEAR_COUNTED = "前后间来内多余里的了以"  # behind "12年": so many years
 YEAR_COUNTING = "有了过近约住第干做学等用长达整满共"  # before it
-BEFORE_DATE = "国庆|中秋|元旦|圣诞|双十一|双11|截至|截止|日期|活动时间|时间"  # before "10.1", a day
+BEFORE_DATE = (  # before "10.1", a day
+    "国庆|中秋|元旦|圣诞|双十一|双11|生日|婚礼|定在|改到|约在|截至|截止|日期|活动时间|时间"
+)
 OF_DATE = (
     "为止",
     "放假",

@@ -101,6 +101,8 @@ ELEMENTS = _words(
 )
 SCORED = _words("score scored scores rated rating graded")
 GIVEN = _words("give gives gave got rate rates")  # a score, with "it" or "a" between: "gave it 8/10"
+PRAISED = _words("would recommend recommended highly best perfect amazing excellent")
+"""Behind "10/10" at the start of a text, which else may be a day."""
 PARTED = _words("cup cups teaspoon teaspoons tablespoon tablespoons inch inches mile miles")
 """Before one of these stands a fraction, rather than a score."""
 PAGED = _words("page pages step part slide episode question task")

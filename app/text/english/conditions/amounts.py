@@ -225,8 +225,7 @@ def is_score(found: Match, context: Context) -> bool:
     last, verb, *_ = [*context.behind(found.start(), 2), "", ""]
     is_given = last in ("it", "a") and verb.lower() in contexts.GIVEN and not ahead
     is_scored = context.is_behind(found.start(), contexts.SCORED, 2)
-    is_rated = ahead.isalpha() and ahead not in contexts.COMPARED_BEHIND  # no "10/10 is my birthday"
-    is_full = found["above"] == found["below"] == "10" and is_rated
+    is_full = found["above"] == found["below"] == "10" and not verb + last and ahead in contexts.PRAISED
     return "." in found["above"] or ahead in contexts.SCORES or is_scored or is_given or is_full
 
 

@@ -188,7 +188,7 @@ DIGITS = compile_rules(
     ("serial.network", r"(?<![\w.])(?P<digits>\d+(?:\.\d+){3,})(?!\d)(?::\d{2,5}\b)?"),
     (
         "cardinal.grouped",
-        r"(?<![\w.])(?P<number>[1-9]\d{0,2}(?:\.\d{3}){2})(?![\w.])",
+        r"(?<![\w.])(?P<number>[1-9]\d{0,2}\.\d{3}\.000)(?![\w.])",
         lambda found, context: not context.is_behind(found.start(), contexts.VERSIONS),
     ),
     ("serial.version", r"(?<![\w.])(?P<version>\d+(?:\.\d+){2})(?!\d)"),
@@ -328,7 +328,7 @@ DIGITS = compile_rules(
         codes.is_flight,
     ),
     ("cardinal.parts", r"(?<![\w.,$:-])(?P<digits>501)(?=\(c\))"),
-    ("cardinal.parts", r"(?<![\w.,$:-])(?P<digits>802)(?=\.(?:1\d?|3)(?![\d.]))"),
+    ("cardinal.parts", r"(?<![\w.,$:-])(?P<digits>802)(?=\.(?:11(?![\d.])|1[a-z]|3(?![\d.])))"),
     (
         "cardinal.parts",
         r"(?<![\w.,$:-])(?P<digits>[1-5]\d\d)(?![\d.,]\d|[\w%°/:'’-])",
