@@ -2,11 +2,13 @@
 
 A running server speaks each sentence whole, flushed and paused behind a quarter, a half and three quarters of
 its words, by each English speaker, and once behind each leading mark; Whisper tiny.en counts what is wrong.
+Whole sentences that are cut open at the same places tell what a silence alone costs it.
 """
 
 import argparse
 import json
 from collections.abc import Iterator, Sequence
+from typing import Any
 from urllib.request import urlopen
 
 import numpy as np
@@ -23,17 +25,23 @@ PLACES = 0.25, 0.5, 0.75  # shares of a sentence's words
 MARKS = "...", "… ", "— ", "- ", ", ", '"', "(", "* "
 _DRAWS = 2000  # of the bootstrap
 
+_CUT_WITHIN_S = 0.06  # of where a word ends
+_SILENCE_S = 0.4
+
 Counts = tuple[int, int]  # errors, words
+Word = dict[str, Any]  # as `audio` messages have it
 
 
-def speak(url: str, pieces: Sequence[str], ways: dict[str, object], flushes: bool = False) -> Samples:
-    """Return the samples (n,) of one context. flushes: behind each piece but the last.
+def speak(
+    url: str, pieces: Sequence[str], ways: dict[str, object], flushes: bool = False
+) -> tuple[Samples, list[Word]]:
+    """Return the samples (n,) of one context, and its words. flushes: behind each piece but the last.
 
     Raises RuntimeError with the server's error.
     """
-    spoken = b""
+    spoken, words = b"", list[Word]()
     with connect(f"{url}/tts/stream", max_size=None) as socket:
-        socket.send(json.dumps({"type": "start", **ways}))
+        socket.send(json.dumps({"type": "start", "timestamps": "word", **ways}))
         for number, piece in enumerate(pieces):
             if number and flushes:
                 socket.send(json.dumps({"type": "flush"}))
@@ -44,22 +52,40 @@ def speak(url: str, pieces: Sequence[str], ways: dict[str, object], flushes: boo
                 spoken += message
                 continue
             event = json.loads(message)
+            words += event.get("words", [])
             if event["type"] == "error":
                 raise RuntimeError(str(event["error"]))
             if event["type"] == "done":
                 break
-    return np.frombuffer(spoken, "<i2").astype(np.float32) / np.float32(32768)
+    return np.frombuffer(spoken, "<i2").astype(np.float32) / np.float32(32768), words
+
+
+def cut_open(samples: Samples, words: Sequence[Word], num_chars: int) -> Samples:
+    """samples (n,) of a whole sentence -> it with a silence behind its first `num_chars` characters.
+
+    The cut is where the sound is faintest around the end of the word.
+    """
+    ends_ms = [word["end_ms"] for word in words if word["char_end"] <= num_chars]
+    hop = SAMPLE_RATE_HZ // 200
+    first = max(0, round(SAMPLE_RATE_HZ * (ends_ms[-1] / 1000 - _CUT_WITHIN_S)))
+    near = samples[first : first + 2 * round(SAMPLE_RATE_HZ * _CUT_WITHIN_S)]
+    loudness = np.square(near[: len(near) // hop * hop]).reshape(-1, hop).sum(axis=1)
+    place = first + hop * int(loudness.argmin()) + hop // 2
+    silence = np.zeros(round(SAMPLE_RATE_HZ * _SILENCE_S), np.float32)
+    return np.concatenate([samples[:place], silence, samples[place:]])
 
 
 def ways_of(url: str, text: str, mark: str, voice: dict[str, object]) -> Iterator[tuple[str, Samples]]:
     """Give each way's name with its samples, "whole" first."""
-    yield "whole", speak(url, [text], voice)
+    whole, times = speak(url, [text], voice)
+    yield "whole", whole
     words = text.split(" ")
     for place in PLACES:
         head = " ".join(words[: max(1, round(place * len(words)))]) + " "
-        yield "flushed", speak(url, [head, text[len(head) :]], voice, flushes=True)
-        yield "paused", speak(url, [text], {**voice, "pauses": [len(head) - 1]})
-    yield "behind a mark", speak(url, [mark + text], voice)
+        yield "cut open", cut_open(whole, times, len(head) - 1)
+        yield "flushed", speak(url, [head, text[len(head) :]], voice, flushes=True)[0]
+        yield "paused", speak(url, [text], {**voice, "pauses": [len(head) - 1]})[0]
+    yield "behind a mark", speak(url, [mark + text], voice)[0]
 
 
 def difference(errors: Sequence[Counts], whole: Sequence[Counts]) -> tuple[float, float, float]:
