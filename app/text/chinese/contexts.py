@@ -137,7 +137,7 @@ OF_DATE = (
     "国际",
     "世界",
 )
-"""Behind it."""
+"""What is said behind a day."""
 OF_DAY = "上午|下午|中午|晚|凌晨|早|电|讯|起|至|到|，|,|获悉|表示|宣布|发布|在|从"
 """Behind a day of the month."""
 
@@ -303,7 +303,7 @@ PER_UNITS = {
     **UNITS,
     **{"d": "天", "kg·d": "千克每天", "kg/d": "千克每天", "kg·h": "千克每小时", "kg·min": "千克每分钟"},
 }
-"""Behind a slash."""
+"""Units behind a slash."""
 SIGNS = {
     "!=": "不等于",
     "==": "等于",
