@@ -32,8 +32,8 @@ class BodyLimitMiddleware:
     """Read each request's body before the application sees the request, within a size and a time.
 
     Of a body that is too large, no more is kept than shows that; then the connection closes. Bodies are held
-    in memory, all of them together within `max_bodies_bytes`. A body counts as it comes, until its response
-    starts.
+    in memory, all of them together within `max_bodies_bytes`. A body counts from its head on, which names its
+    length, or else as it comes, until its response starts.
     """
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
@@ -90,19 +90,22 @@ class BodyLimitMiddleware:
         """body: empty, to be read into. Raise the limit's error, Overloaded, ClientDisconnected."""
         # The server has refused a Content-Length that is not a number.
         lengths = (int(value) for name, value in scope["headers"] if name == b"content-length")
-        if next(lengths, 0) > limit.max_bytes:
+        num_held = next(lengths, 0)
+        if num_held > limit.max_bytes:
             raise limit.error()
+        hold(num_held)
         more_body = True
         while more_body:
             message = await receive()
             if message["type"] == "http.disconnect":
                 raise ClientDisconnected
-            part = message.get("body", b"")
-            body += part
+            body += message.get("body", b"")
             more_body = message.get("more_body", False)
             if len(body) > limit.max_bytes:
                 raise limit.error()
-            hold(len(part))
+            if len(body) > num_held:
+                hold(len(body) - num_held)
+                num_held = len(body)
 
     async def _refuse(self, error: TtsError, scope: Scope, receive: Receive, send: Send) -> None:
         count_rejection(self._metrics, error)

@@ -171,9 +171,10 @@ async def test_the_bodies_of_one_client_leave_room_for_those_of_others() -> None
         go_on = asyncio.Event()
 
         async def held() -> AsyncIterator[bytes]:
-            yield FORM_START + bytes(MIB + MIB // 2 - len(FORM_START) - len(FORM_END))
+            """Its head names what it will be."""
+            yield FORM_START
             await go_on.wait()
-            yield FORM_END
+            yield bytes(MIB + MIB // 2 - len(FORM_START) - len(FORM_END)) + FORM_END
 
         first = asyncio.create_task(client.post("/speakers", content=held(), headers=form))
         await until(lambda: services.held._num_bytes > MIB)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
+from firstword.app.clients import ANYBODY
 from firstword.app.http import encoding
 from firstword.app.http.bodies import REPLAY_BYTES, BodyLimitMiddleware
 from firstword.app.http.routes import Guard, Matched
 from firstword.app.surfaces import speakers
-from firstword.app.telemetry.metrics import Metrics
 from tests.support.serving import HELLO, LIMITS, in_process, make_services
 
 pytestmark = pytest.mark.anyio
@@ -79,8 +79,8 @@ async def test_a_body_reaches_the_application_in_pieces_and_others_run_between(n
             await asyncio.sleep(0)
 
     guard: Guard = speakers.enrol.__dict__["guard"]
-    state = {"matched": Matched(guard, guard.body(LIMITS))}
-    middleware = BodyLimitMiddleware(application, LIMITS, Metrics())
+    state = {"matched": Matched(guard, guard.body(LIMITS)), "client": ANYBODY}
+    middleware = BodyLimitMiddleware(application, make_services())
     turning = asyncio.ensure_future(other())
     await middleware({"type": "http", "headers": [], "state": state}, receive, send)
     turning.cancel()
