@@ -41,7 +41,7 @@ QUICK_MESSAGE_S = 0.1  # what takes longer to come is slow, and leaves its place
 QUICK_READERS: Final = 1 / 3  # of the largest messages that fit in what all may hold
 PART_OF_READERS: Final = 1 / 2  # of them, that one client may have
 PART_OF_HELD: Final = 3 / 8  # of what all clients may make the server hold, that one may
-SMALL_BYTES: Final = 64 * 1024  # of a body or message, which finds room beside whatever is held
+SMALL_BYTES: Final = 64 * 1024  # a body or message up to this size is received whatever is held
 
 MAX_PUBLIC_CALLS: Final = 64  # of methods that ask for no key; and so many that go on, as health watches do
 PART_OF_PUBLIC_CALLS: Final = 1 / 4

@@ -191,7 +191,7 @@ def is_extension(found: Match, phrase: Phrase) -> bool:
 def is_score(found: Match, phrase: Phrase) -> bool:
     """ "以3-1获胜", "皇马3-1巴萨", "男女比2:10"; a range goes up."""
     following = text_ahead(found, phrase).lstrip()
-    if following.startswith((*contexts.NO_SCORES, "等于", "的值", "是多少")) or "=" in found.string:
+    if following.startswith(contexts.NO_SCORES) or "=" in found.string:
         return False
     if following.startswith(tuple(contexts.SCORES.split("|"))) or behind(contexts.SCORED)(found, phrase):
         return True
@@ -200,8 +200,8 @@ def is_score(found: Match, phrase: Phrase) -> bool:
     if ":" in found[0] or re.search(f"(?:{contexts.NO_SCORED})$", text_before(found, phrase)):
         return False
     is_set = int(found["low"]) in contexts.SET_POINTS and int(found["low"]) > int(found["high"])
-    is_alone = found.string.strip("，,、。！!；; ") == found[0]
-    return (is_set and is_alone) or 9 >= int(found["low"]) >= int(found["high"])
+    is_whole = found.string.strip("，,、。！!；; ") == found[0]
+    return (is_set and is_whole) or 9 >= int(found["low"]) >= int(found["high"])
 
 
 def is_figure(found: Match, phrase: Phrase) -> bool:
@@ -238,7 +238,7 @@ _FIRST_DAY = re.compile(r"(?<![\d.])1[0-2]\.\d{1,2}\s?[-–—~～至到]\s?$")
 
 
 def is_no_day(found: Match, phrase: Phrase) -> bool:
-    """ "10.5" that is no day: of 国庆10.1 and of "到10.1为止"."""
+    """ "10.5" as a number; "国庆10.1" and "10.1为止" are days."""
     if behind(f"{contexts.VERSIONS}|{contexts.AMOUNTS}")(found, phrase):
         return True
     following = text_ahead(found, phrase).lstrip()
