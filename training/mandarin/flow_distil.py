@@ -19,6 +19,7 @@ from training.speaker_encoder import read_embeddings
 from training.speech_tokenizer import read_tokens
 
 STAGE = "mandarin_flow_distil"
+_OWN_SHARE = 0.5  # of English steps, in which speakers say what they said
 
 
 def run(settings: Settings) -> None:
@@ -67,7 +68,10 @@ class Rows:
         self._model, self._dice = model, dice
 
     def english(self, number: int, length: int) -> tuple[FlowBatch, FlowDraws]:
-        """Behind a shipped speaker's speech, what the first voice says."""
+        """Behind a shipped speaker's speech, what the first voice says, or that speaker, who may be British."""
+        if self._dice.numpy.random() < _OWN_SHARE:
+            batch = self._shipped.draw(number, length, self._dice.numpy)[0]
+            return batch, self._prompted(batch, batch)
         return self._behind_english(self._first.draw(number, length, self._dice.numpy)[0])
 
     def foreign(self, number: int, length: int) -> tuple[FlowBatch, FlowDraws]:
