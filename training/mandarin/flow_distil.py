@@ -68,7 +68,7 @@ class Rows:
         self._model, self._dice = model, dice
 
     def english(self, number: int, length: int) -> tuple[FlowBatch, FlowDraws]:
-        """Behind a shipped speaker's speech, what the first voice says, or that speaker, who may be British."""
+        """Behind a shipped speaker's speech, their own words, British ones too, or the first voice's."""
         if self._dice.numpy.random() < _OWN_SHARE:
             batch = self._shipped.draw(number, length, self._dice.numpy)[0]
             return batch, self._prompted(batch, batch)
