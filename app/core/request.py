@@ -99,7 +99,6 @@ class EngineInfo:
     num_speech_ids: int = 6561  # speech tokens are below it
     token_rate_hz: int = 25
     accents: tuple[str, ...] = ()  # beside its own
-    refuses_other_languages: bool = False  # else a text in one is spoken, with a warning
     default_speakers: Mapping[str, str] = field(default_factory=dict, hash=False)  # by language, where others
 
     @property

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from firstword.app.core.interface import Flushed
-from firstword.app.core.other_languages import OtherLanguages
 from firstword.app.core.parts import LeveledSpeaker, SpokenRequest
 from firstword.app.core.tokens import start
 from firstword.app.core.transcript import Silence, UtteranceTranscript
@@ -15,8 +14,8 @@ from firstword.app.errors import InvalidRequest
 from firstword.app.events import Stage
 from firstword.app.speakers.interface import SentRecording
 from firstword.app.text.marks import Pause, Rate, Voice
+from firstword.app.text.other_languages import ItemFeed
 from firstword.app.text.segment import Item, Segment, first_sentence, main_language
-from firstword.app.text.stream import MarkedFeed
 from firstword.models.lm.tokens import TokenStream
 
 MAX_PENDING_COMMANDS = 10_000  # pieces of text and flushes that were not read yet
@@ -60,7 +59,6 @@ class TextTask:
         self._spoken = spoken
         self._request = spoken.request
         self._parts = spoken.parts
-        self._languages = OtherLanguages(spoken.parts.info, spoken.reading.language)
         self._commands: asyncio.Queue[str | Mark] = asyncio.Queue(MAX_PENDING_COMMANDS)
         self._token_streams: list[TokenStream] = []  # of the language model, until they end
         self._open: Utterance | None = None  # the one that text is pushed to, in continuous mode
@@ -120,7 +118,7 @@ class TextTask:
                 events.passed("speaker", events.clock(), name=self._parts.info.default_speaker)
         await self.utterances.put(None)
 
-    async def _speak_pieces(self, feed: MarkedFeed) -> None:
+    async def _speak_pieces(self, feed: ItemFeed) -> None:
         command: str | Mark = ""
         while command is not Mark.END:
             command = await self._next_command()
@@ -161,19 +159,13 @@ class TextTask:
             self._finish_open()
             self._spoken.stats.pauses.append(self._char_start)
 
-    async def _read(self, feed: MarkedFeed, piece: str, flushes: bool, is_end: bool = True) -> Sequence[Item]:
-        """Read a piece in a thread; warn of languages that are not spoken.
-
-        Raises InvalidRequest where most of the text is in one, and that is refused; unless it is flushed, not
-        by its first words.
-        """
+    async def _read(self, feed: ItemFeed, piece: str, flushes: bool, is_end: bool = True) -> Sequence[Item]:
+        """Read a piece in a thread. Raises as `ItemFeed.read` does."""
         events, began_s = self._spoken.events, self._spoken.events.clock()
         items = await asyncio.to_thread(feed.read, piece, flushes, is_end)
         ended_s = events.clock()
         counts = {"segments": sum(isinstance(item, Segment) for item in items)}
         events.emit(Stage("text", began_s, ended_s, ended_s - began_s, counts))
-        self._languages.read_all(items, self._spoken.stats.warnings)
-        self._languages.check(is_whole=flushes)
         return items
 
     async def _speak(self, items: Sequence[Item]) -> None:

@@ -19,7 +19,6 @@ from firstword.app.core.interface import (
     ReadPart,
     TextReport,
 )
-from firstword.app.core.other_languages import OtherLanguages
 from firstword.app.core.parts import StreamParts
 from firstword.app.core.request import Delivery, EngineInfo, SynthesisRequest, VoiceChoice
 from firstword.app.core.stream import SpeechStream
@@ -135,13 +134,10 @@ class SpeechEngine:
         resolved = self._parts.resolved(request)
         assert request.text is not None, "a whole text"
         text, warnings = self._parts.text, list[str]()
-        feed = await asyncio.to_thread(
-            text.open, "whole", resolved.language, resolved.reading, warnings, resolved.work
-        )
+        reading = (resolved.language, resolved.reading, warnings, resolved.work)
+        feed = await asyncio.to_thread(text.open, "whole", *reading, refuses=False)
         parts: list[ReadPart] = []
-        languages = OtherLanguages(self.info, resolved.language)
         items = await asyncio.to_thread(feed.read, request.text, True)
-        languages.read_all(items, warnings)
         own = self._parts.speaker_of_text(resolved, items)
         for item in items:
             match item:

@@ -20,12 +20,10 @@ from firstword.app.options import (
     InvalidOptions,
     LMEngineOptions,
     NetworkOptions,
-    OtherLanguagesChoice,
 )
 from firstword.app.speakers.enrolment import FirstHopPromptStates, PromptStates
 from firstword.app.text import language
 from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
-from firstword.models.checkpoint.traits import LANGUAGES
 from firstword.models.cuda import choose_kernels
 from firstword.models.flow.cosyvoice1 import CosyVoice1Flow
 from firstword.models.hift.hift import HiFT
@@ -64,7 +62,6 @@ class LoadedNetworks:
         is_asked: bool,
         limits: WorkLimits,
         has_sft: bool,
-        other_languages: OtherLanguagesChoice,
     ) -> EngineInfo:
         """is_asked: the default speaker was asked for, for every language. has_sft: some speaker can
         be spoken with by its embedding alone.
@@ -94,10 +91,6 @@ class LoadedNetworks:
             token_rate_hz=checkpoint.config.token_rate_hz,
             accents=traits.accents,
             default_speakers={} if is_asked else traits.default_speakers,
-            # where it lists its own: a fine-tuned one may speak more than its family's list says
-            refuses_other_languages=(
-                other_languages == "refuse" and traits.languages != LANGUAGES[checkpoint.config.family]
-            ),
         )
 
     def device_memory_bytes(self) -> int:

@@ -89,7 +89,6 @@ async def running_engine(
             options.speakers.default_speaker is not None,
             options.work,
             speaker_networks.has_sft,
-            engine_options.other_languages,
         )
         parts = await start_parts(
             loaded,

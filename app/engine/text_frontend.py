@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from firstword.app.options import InvalidOptions
+from firstword.app.options import InvalidOptions, OtherLanguagesChoice
 from firstword.app.text.heteronyms import Heteronyms
 from firstword.app.text.lexicon import LexiconError, LexiconFile
 from firstword.app.text.marks import SpeechMarks
 from firstword.app.text.normalize import Normalizer
+from firstword.app.text.other_languages import SpokenLanguages
 from firstword.app.text.segment import FamilyRules, SegmentLimits
-from firstword.app.text.stream import TextFrontend
+from firstword.app.text.stream import Pronunciations, TextFrontend
 from firstword.models.checkpoint.open import Checkpoint
+from firstword.models.checkpoint.traits import LANGUAGES
 from firstword.models.tokenizer import PHONEME_MARKS, SPEECH_MARKS, TextTokenizer
 from firstword.models.tokenizer.mandarin import Mandarin
 from firstword.models.tokenizer.pronunciation import PronouncingTokenizer
@@ -19,9 +21,14 @@ FIRST_SEGMENT_TOKENS = 20  # a short first sentence is a segment by itself, so t
 
 
 def text_frontend(
-    tokenizer: TextTokenizer, checkpoint: Checkpoint, lexicon: Path | None = None
+    tokenizer: TextTokenizer,
+    checkpoint: Checkpoint,
+    lexicon: Path | None = None,
+    other_languages: OtherLanguagesChoice = "warn",
 ) -> TextFrontend:
     """Build the text step of a checkpoint, whose tokenizer it is, warmed up.
+
+    other_languages: what becomes of a text in one that the checkpoint does not speak.
 
     Raises InvalidOptions for a file of pronunciations that cannot be used, CheckpointError.
     """
@@ -53,8 +60,13 @@ def text_frontend(
             stops_cuts=traits.ends_cut_segments_in_stop,
             unread=(lambda _: "") if mandarin is None else mandarin.unread,
         ),
-        lexicon_file=lexicon_file,
-        heteronyms=_heteronyms(checkpoint, mandarin),
+        pronunciations=Pronunciations(lexicon_file, _heteronyms(checkpoint, mandarin)),
+        languages=SpokenLanguages(
+            checkpoint.directory.resolve().name,
+            traits.languages,
+            # where it lists its own: a fine-tuned one may speak more than its family's list says
+            other_languages == "refuse" and traits.languages != LANGUAGES[checkpoint.config.family],
+        ),
     )
 
 

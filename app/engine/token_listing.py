@@ -2,18 +2,17 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 
 from firstword.app.core.admission import Admission
 from firstword.app.core.interface import ListedTokens
-from firstword.app.core.other_languages import OtherLanguages
 from firstword.app.core.parts import StreamParts
 from firstword.app.core.request import ResolvedReading, SynthesisRequest
 from firstword.app.core.tokens import start, wait_for
 from firstword.app.errors import Restarting, TtsError
 from firstword.app.text.marks import Pause, Voice
-from firstword.app.text.segment import Item, Segment
+from firstword.app.text.segment import Segment
 from firstword.models.lm.tokens import TokenGenerator, TokenStream
 
 
@@ -60,7 +59,10 @@ async def list_tokens(
     listing = Listing(generator)
     running.add(listing)
     try:
-        items, warnings = await _read(request.text, resolved, parts)
+        warnings: list[str] = []
+        reading = (resolved.language, resolved.reading, warnings, resolved.work)
+        feed = await asyncio.to_thread(parts.text.open, "whole", *reading)
+        items = await asyncio.to_thread(feed.read, request.text, True)
         names = parts.named_speakers(items, request.client)
         if resolved.follows_text:
             speaker = await speakers.prepared(parts.speaker_of_text(resolved, items), request.client)
@@ -107,15 +109,3 @@ async def list_tokens(
     finally:
         running.discard(listing)
         slot.release()
-
-
-async def _read(text: str, resolved: ResolvedReading, parts: StreamParts) -> tuple[Sequence[Item], list[str]]:
-    """Return what a text becomes, and what it is warned of. Raises as speaking it would."""
-    warnings: list[str] = []
-    reading = resolved.language, resolved.reading, warnings, resolved.work
-    feed = await asyncio.to_thread(parts.text.open, "whole", *reading)
-    items = await asyncio.to_thread(feed.read, text, True)
-    languages = OtherLanguages(parts.info, resolved.language)
-    languages.read_all(items, warnings)
-    languages.check()
-    return items, warnings

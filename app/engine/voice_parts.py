@@ -158,7 +158,7 @@ async def open_voice(
             default_speaker = found.registry.default_speaker
             gain_of = None if found.loudness is None else found.loudness.gain_of
         has_sft = speaker_networks.has_sft
-        info = loaded.info(default_speaker, is_asked, limits, has_sft, engine.other_languages)
+        info = loaded.info(default_speaker, is_asked, limits, has_sft)
         parts = await start_parts(loaded, info, text, speakers, engine, TokenEvents(max_streams=1))
         stack.push_async_callback(parts.aclose)
         parts = replace(
@@ -179,7 +179,9 @@ async def load_front_ends(
     """Load what reads texts, and what reads recordings. Raises CheckpointError and InvalidOptions."""
     tokenizer = loaded.prompt_builder.tokenizer
     return await asyncio.gather(
-        asyncio.to_thread(text_frontend, tokenizer, loaded.checkpoint, options.lexicon),
+        asyncio.to_thread(
+            text_frontend, tokenizer, loaded.checkpoint, options.lexicon, options.other_languages
+        ),
         load_speaker_networks(loaded),
     )
 

@@ -23,6 +23,7 @@ from firstword.app.text.marks import (
     Voice,
 )
 from firstword.app.text.normalize import Normalizer, is_speakable, unread_numbers
+from firstword.app.text.other_languages import ItemFeed, JudgedFeed, OtherLanguages, SpokenLanguages
 from firstword.app.text.phrases import Phrase, blank_between
 from firstword.app.text.segment import FamilyRules, Item, Mode, Segment, Segmenter, SegmentLimits
 from firstword.app.text.sentences import Sentence
@@ -50,6 +51,14 @@ class TextFeed(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Pronunciations:
+    """What a server knows of words, behind the lexicons of requests: first its file, then the heteronyms."""
+
+    file: LexiconFile | None = None
+    heteronyms: Mapping[str, Sequence[Heteronyms]] = field(default_factory=dict)  # of each accent, in order
+
+
 class TextFrontend(Segmenter):
     """The text step of a checkpoint. Any thread may call it."""
 
@@ -60,20 +69,20 @@ class TextFrontend(Segmenter):
         limits: SegmentLimits,
         first_max_length: int,
         family_rules: FamilyRules | None = None,
-        lexicon_file: LexiconFile | None = None,
-        heteronyms: Mapping[str, Sequence[Heteronyms]] | None = None,
+        pronunciations: Pronunciations | None = None,
+        languages: SpokenLanguages | None = None,
     ) -> None:
-        """lexicon_file: the server's, behind the lexicons of requests. heteronyms: of each accent, one
-        behind the other, behind all of them."""
+        """languages: of the checkpoint; None: no text is judged by its own."""
         super().__init__(normalizer, marks.encode, limits, first_max_length, family_rules)
         self.marks = marks
-        self._lexicon_file = lexicon_file
-        self._heteronyms = heteronyms or {}
+        self._pronunciations = pronunciations or Pronunciations()
+        self._languages = languages
 
     @property
     def version(self) -> str:
         """Another one where the server's lexicon, and so what a text says, is another."""
-        return "" if self._lexicon_file is None else self._lexicon_file.version
+        file = self._pronunciations.file
+        return "" if file is None else file.version
 
     def open(
         self,
@@ -83,11 +92,13 @@ class TextFrontend(Segmenter):
         warnings: list[str],
         work: Work,
         finds_words: bool = False,
-    ) -> "MarkedFeed":
+        refuses: bool = True,
+    ) -> ItemFeed:
         """Begin a text, read as a whole, by sentences, or word by word.
 
         language: None, it is detected for each segment. warnings: gets what was ignored, each once.
-        work: counts what is read. finds_words: segments tell their words.
+        work: counts what is read. finds_words: segments tell their words. refuses: False, a text in a
+        language that is not spoken is read all the same.
         """
 
         def warn(message: str) -> None:
@@ -104,8 +115,8 @@ class TextFrontend(Segmenter):
                 reading.speaker_lexicon, self.marks, lambda why: warn(left_out + ascii(why)[1:-1])
             )
             lexicons.append(speakers)
-        if self._lexicon_file is not None:
-            lexicons.append(self._lexicon_file.current())
+        if self._pronunciations.file is not None:
+            lexicons.append(self._pronunciations.file.current())
 
         def opened(is_ssml: bool) -> PartReader:
             reader: PartReader
@@ -115,7 +126,7 @@ class TextFrontend(Segmenter):
                 reader = MarkReader(self.marks, reading.marks, warn)
             if lexicons:
                 reader = LexiconReader(reader, lexicons)
-            for heteronyms in self._heteronyms.get(reading.accent, ()):
+            for heteronyms in self._pronunciations.heteronyms.get(reading.accent, ()):
                 reader = HeteronymReader(reader, heteronyms, self.marks)
             return reader
 
@@ -123,7 +134,7 @@ class TextFrontend(Segmenter):
             return FEEDS[mode](self, marked or language, reading.normalize, reading.speaker_language)
 
         finds_form = reading.ssml is None and reading.marks
-        return MarkedFeed(
+        feed = MarkedFeed(
             reader=_FormFinder(opened) if finds_form else opened(bool(reading.ssml)),
             feed_in=feed_in,
             feed=feed_in(None),
@@ -133,6 +144,9 @@ class TextFrontend(Segmenter):
             warn=warn,
             work=work,
         )
+        if self._languages is None:
+            return feed
+        return JudgedFeed(feed, OtherLanguages(self._languages, language), warnings, refuses)
 
 
 class _FormFinder:

@@ -1,20 +1,24 @@
 """What of a checkpoint's networks runs how, on this machine's CPU."""
 
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
-from firstword.app.budget import WorkLimits
+from firstword.app.budget import DEFAULT_LIMITS, Work
 from firstword.app.engine import loading
 from firstword.app.engine.backend import BackendError, choose
-from firstword.app.engine.loading import LoadedNetworks, load_networks
+from firstword.app.engine.loading import load_networks
 from firstword.app.engine.precision import find_precision
 from firstword.app.engine.runtimes import all_runtimes
+from firstword.app.engine.text_frontend import text_frontend
+from firstword.app.errors import InvalidRequest
 from firstword.app.options import LMEngineOptions, NetworkOptions, OtherLanguagesChoice, PrecisionChoice
+from firstword.app.text.marks import Reading
 from firstword.models.checkpoint.open import open_checkpoint
-from firstword.models.checkpoint.traits import LANGUAGES, Traits
+from firstword.models.checkpoint.traits import LANGUAGES
 from firstword.models.flow.unet import CausalUNet
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.runtimes.interface import Machine
@@ -138,18 +142,12 @@ def test_workers(monkeypatch: pytest.MonkeyPatch, asked: int, device: str, cores
 def test_a_checkpoint_refuses_other_languages_where_it_lists_its_own(
     languages: tuple[str, ...], choice: OtherLanguagesChoice, refuses: bool
 ) -> None:
-    config = SimpleNamespace(family="cosyvoice2", flow=SimpleNamespace(vocab_size=6561), token_rate_hz=25)
-    checkpoint = SimpleNamespace(directory=Path("voice"), traits=Traits(languages=languages), config=config)
-    any_network: Any = SimpleNamespace(name="torch", sample_rate_hz=24_000, can_continue_text=True)
-    loaded = LoadedNetworks(
-        machine=any_network,
-        checkpoint=cast(Any, checkpoint),
-        backend=any_network,
-        lm=None,
-        start_tokens=any_network,
-        token2wav=any_network,
-        prompt_states=any_network,
-        prompt_builder=any_network,
-    )
-    info = loaded.info("hum", False, WorkLimits(), has_sft=False, other_languages=choice)
-    assert info.refuses_other_languages == refuses
+    checkpoint = open_checkpoint(small_checkpoint("cosyvoice2"))
+    tokenizer = checkpoint.load_tokenizer()
+    checkpoint = replace(checkpoint, traits=replace(checkpoint.traits, languages=languages))
+    warnings: list[str] = []
+    text = text_frontend(tokenizer, checkpoint, other_languages=choice)
+    feed = text.open("whole", None, Reading(), warnings, Work(DEFAULT_LIMITS))
+    with pytest.raises(InvalidRequest, match="Russian") if refuses else nullcontext():
+        feed.read("Сегодня хорошая погода.", flushes=True)
+    assert len(warnings) == 1

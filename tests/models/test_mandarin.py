@@ -18,7 +18,7 @@ from firstword.app.text.marks import MarkReader, Part, Reading, Span, SpeechMark
 from firstword.app.text.normalize import Normalizer
 from firstword.app.text.phonemes import phoneme_marks
 from firstword.app.text.segment import FamilyRules, Segment, SegmentLimits
-from firstword.app.text.stream import Mode, TextFrontend
+from firstword.app.text.stream import Mode, Pronunciations, TextFrontend
 from firstword.models.checkpoint.open import open_checkpoint
 from firstword.models.tokenizer import PHONEME_MARKS, PRONUNCIATION_FOLDER, SPEECH_MARKS, load_text_tokenizer
 from firstword.models.tokenizer.interface import TokenizerError
@@ -272,7 +272,7 @@ def frontend(tokenizer: PronouncingTokenizer, first_max_length: int = 300) -> Te
         SegmentLimits(400, 300, 20),
         first_max_length,
         FamilyRules(plain_chinese_marks=False, stops_cuts=True, unread=tokenizer.mandarin.unread),
-        heteronyms={"": [tokenizer.mandarin]},
+        Pronunciations(heteronyms={"": [tokenizer.mandarin]}),
     )
 
 

@@ -21,12 +21,12 @@ from firstword.app.core.interface import (
     SynthesisRequest,
     TextReport,
 )
-from firstword.app.core.other_languages import OtherLanguages
 from firstword.app.core.transcript import TimedWord, UtteranceTranscript
 from firstword.app.errors import CancelReason, Draining, SpeakerNotFound
 from firstword.app.events import StreamEvents
 from firstword.app.telemetry.stream_stats import StreamStats
 from firstword.app.text.language import detect_language
+from firstword.app.text.other_languages import OtherLanguages, SpokenLanguages
 
 SAMPLE_RATE_HZ = 24_000
 SAMPLES_PER_CHARACTER = 1200  # 50 ms
@@ -144,7 +144,7 @@ class FakeStream:
         self.transcripts: list[UtteranceTranscript] = []  # of it; the time of each character is known
         self.num_chunks = 0  # of audio made so far
         self.closed = asyncio.Event()
-        self._languages = OtherLanguages(engine.info)
+        self._languages = OtherLanguages(SpokenLanguages(engine.info.checkpoint, engine.info.languages))
         self._engine = engine  # from the time when it is entered on: a copy, so that nothing changes for it
         self._waiting = ""  # pushed, not yet due
         self._due: deque[str | Flushed] = deque()

@@ -36,6 +36,7 @@ from firstword.app.speakers.interface import Description, PreparedSpeaker, SentR
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.text.marks import Reading
 from firstword.app.text.normalize import is_speakable
+from firstword.app.text.other_languages import ItemFeed, JudgedFeed, OtherLanguages, SpokenLanguages
 from firstword.app.text.segment import Segment
 from firstword.app.text.stream import Item, TextFrontend
 from firstword.models.frontend.speaker import SpeakerFeatures
@@ -227,10 +228,11 @@ class ToyText:
         warnings: list[str],
         work: Work,
         finds_words: bool = False,
-    ) -> "ToyText":
+        refuses: bool = True,
+    ) -> ItemFeed:
         feed = type(self)()
         feed._mode = mode
-        return feed
+        return JudgedFeed(feed, OtherLanguages(SpokenLanguages("toy", ("en",)), language), warnings, refuses)
 
     def read(self, piece: str, flushes: bool, is_end: bool = True) -> list[Item]:
         if self._mode == "continuous":
@@ -269,7 +271,6 @@ class ToyEngine:
         token2wav: ToyToken2Wav | None = None,
         limits: WorkLimits = WorkLimits(max_text_chars=200),  # noqa: B008
         watermark: Watermark | None = None,
-        refuses_other_languages: bool = False,
         unload_after_s: float = 0.0,
         default_speakers: Mapping[str, str] = {},
     ) -> None:
@@ -295,7 +296,6 @@ class ToyEngine:
             limits,
             voice_modes=("zero_shot", "cross_lingual", "sft", *(("instruct",) if can_do_all else ())),
             accents=("british",),
-            refuses_other_languages=refuses_other_languages,
             default_speakers=default_speakers,
         )
         self.parts = StreamParts(

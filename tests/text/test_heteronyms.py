@@ -13,7 +13,7 @@ from firstword.app.text.lexicon import Lexicon, LexiconReader
 from firstword.app.text.marks import MarkReader, Part, Reading, Span
 from firstword.app.text.normalize import Normalizer
 from firstword.app.text.segment import Segment, SegmentLimits
-from firstword.app.text.stream import Mode, TextFrontend
+from firstword.app.text.stream import Mode, Pronunciations, TextFrontend
 from firstword.models.tokenizer.heteronyms import length_of_open_word
 from tests.text.marked import joined, speech_marks
 
@@ -74,7 +74,8 @@ def test_a_word_is_held_only_while_it_may_go_on() -> None:
 
 @pytest.mark.parametrize("mode", ["whole", "segments", "continuous"])
 def test_segments_have_the_clients_words_as_their_source(mode: Mode) -> None:
-    frontend = TextFrontend(Normalizer(), MARKS, SegmentLimits(80, 60, 20), 20, heteronyms={"": [AfterTo()]})
+    known = Pronunciations(heteronyms={"": [AfterTo()]})
+    frontend = TextFrontend(Normalizer(), MARKS, SegmentLimits(80, 60, 20), 20, pronunciations=known)
     feed = frontend.open(mode, "en", Reading(), [], Work(DEFAULT_LIMITS), finds_words=True)
     items = [*feed.read("I like to wi", False), *feed.read("nd it.", False), *feed.read("", True)]
     segments = [item for item in items if isinstance(item, Segment)]

@@ -5,6 +5,7 @@ import pytest
 from firstword.app.core.interface import Audio
 from firstword.app.errors import InvalidRequest
 from firstword.app.text.normalize import Normalizer
+from firstword.app.text.other_languages import SpokenLanguages
 from firstword.app.text.segment import SegmentLimits
 from firstword.app.text.stream import TextFrontend
 from tests.support.toy_engine import ToyEngine, asked, asked_in_pieces
@@ -15,10 +16,14 @@ from tests.text.marked import speech_marks
 pytestmark = pytest.mark.anyio
 
 
+def reader(*languages: str, refuses: bool = False) -> TextFrontend:
+    limits, known = SegmentLimits(80, 60, 20), SpokenLanguages("toy", languages, refuses)
+    return TextFrontend(Normalizer(languages), speech_marks(), limits, 30, languages=known)
+
+
 async def test_a_text_in_another_language_is_refused_with_what_helps(serve: Serve) -> None:
-    reader = TextFrontend(Normalizer(("en",)), speech_marks(), SegmentLimits(80, 60, 20), 30)
     async with (
-        ToyEngine(text=reader, refuses_other_languages=True) as toy,
+        ToyEngine(text=reader("en", refuses=True)) as toy,
         serve(over=toy.engine) as surface,
     ):
         refused = await surface.speak("你好，今天天气很好。")  # noqa: RUF001
@@ -32,9 +37,8 @@ async def test_a_text_in_another_language_is_refused_with_what_helps(serve: Serv
 
 
 async def test_chinese_is_spoken_by_its_own_default_speaker_on_every_wire(serve: Serve) -> None:
-    reader = TextFrontend(Normalizer(("en", "zh")), speech_marks(), SegmentLimits(80, 60, 20), 30)
     async with (
-        ToyEngine(text=reader, default_speakers={"zh": "lotus"}) as toy,
+        ToyEngine(text=reader("en", "zh"), default_speakers={"zh": "lotus"}) as toy,
         serve(over=toy.engine) as surface,
     ):
         for text, name in (("你好，今天天气很好。", "lotus"), ("Good morning.", "hum")):  # noqa: RUF001
@@ -51,16 +55,14 @@ async def num_chunks(toy: ToyEngine, *pieces: str) -> int:
 
 
 async def test_a_text_is_not_refused_by_its_first_word_where_it_comes_in_pieces() -> None:
-    reader = TextFrontend(Normalizer(("en",)), speech_marks(), SegmentLimits(80, 60, 20), 30)
-    async with ToyEngine(text=reader, refuses_other_languages=True) as toy:
+    async with ToyEngine(text=reader("en", refuses=True)) as toy:
         assert await num_chunks(toy, "Привет ", "means ", "hello ", "in ", "Russian.") > 0
         with pytest.raises(InvalidRequest, match="Russian"):
             await num_chunks(toy, "Привет.")
 
 
 async def test_a_text_that_would_be_refused_can_be_looked_at() -> None:
-    reader = TextFrontend(Normalizer(("en",)), speech_marks(), SegmentLimits(80, 60, 20), 30)
-    async with ToyEngine(text=reader, refuses_other_languages=True) as toy:
+    async with ToyEngine(text=reader("en", refuses=True)) as toy:
         report = await toy.engine.read_text(asked("Сегодня хорошая погода."))
     assert [part.language for part in report.parts] == ["ru"]
     assert "Russian (ru)" in report.warnings[0]

@@ -5,18 +5,16 @@ from dataclasses import replace
 import pytest
 
 from firstword.app.commands.published import read_published
-from firstword.app.core.other_languages import PUBLISHED, OtherLanguages, remedy
-from firstword.app.core.request import EngineInfo
 from firstword.app.errors import InvalidRequest
 from firstword.app.text.language import detect_language
+from firstword.app.text.other_languages import PUBLISHED, OtherLanguages, SpokenLanguages, remedy
 from firstword.models.checkpoint.traits import LANGUAGES
-from tests.support.fake_engine import INFO
 
-REFUSING = replace(INFO, languages=("en",), refuses_other_languages=True)
+REFUSING = SpokenLanguages("fake-voice", ("en",), refuses_others=True)
 
 
-def judge(info: EngineInfo, *segments: str) -> None:
-    languages = OtherLanguages(info)
+def judge(known: SpokenLanguages, *segments: str) -> None:
+    languages = OtherLanguages(known)
     for segment in segments:
         languages.read(segment, detect_language(segment))
         languages.check(is_whole=False)
@@ -44,7 +42,7 @@ def test_most_of_a_text_decides(segments: list[str], language: str) -> None:
     assert message.startswith(f"the text seems to be {language}, and fake-voice speaks en only; ")
     assert "ask for the language en" in message
     assert refused.value.param == "text"
-    judge(replace(REFUSING, refuses_other_languages=False), *segments)
+    judge(replace(REFUSING, refuses_others=False), *segments)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +69,7 @@ def test_a_language_that_was_asked_for_is_not_judged() -> None:
 
 
 def test_short_segments_are_warned_of_once_together_they_tell() -> None:
-    languages = OtherLanguages(replace(REFUSING, refuses_other_languages=False))
+    languages = OtherLanguages(replace(REFUSING, refuses_others=False))
     said = [languages.read(one, "en") for one in ("Guten Morgen.", "wie geht es Ihnen heute?", "Danke.")]
     assert [len(warnings) for warnings in said] == [0, 1, 0]
     assert "German (de)" in said[1][0]
@@ -91,8 +89,8 @@ def test_a_text_that_comes_word_by_word_is_not_judged_by_its_first() -> None:
 def test_single_letters_do_not_make_a_text_another_language_of_a_spoken_script() -> None:
     russian = "Сегодня хорошая погода, и мы идём гулять по городу Київ."
     assert detect_language(russian) == "uk"
-    judge(replace(REFUSING, languages=("en", "ru")), russian)
-    judge(replace(REFUSING, languages=("zh", "en")), "今天我们去喝午後の红茶，然后回家。")  # noqa: RUF001
+    judge(replace(REFUSING, codes=("en", "ru")), russian)
+    judge(replace(REFUSING, codes=("zh", "en")), "今天我们去喝午後の红茶，然后回家。")  # noqa: RUF001
     with pytest.raises(InvalidRequest, match="Ukrainian"):
         judge(REFUSING, russian)
 
@@ -102,23 +100,22 @@ def test_japanese_is_refused_where_chinese_is_spoken(text: str) -> None:
     with pytest.raises(
         InvalidRequest, match=r"seems to be Japanese \(ja\).* firstword download CosyVoice2-0\.5B"
     ):
-        judge(replace(REFUSING, languages=("en", "zh")), text)
-    judge(replace(REFUSING, languages=("en", "ja")), text)
+        judge(replace(REFUSING, codes=("en", "zh")), text)
+    judge(replace(REFUSING, codes=("en", "ja")), text)
 
 
 def test_a_refusal_proposes_english_where_it_is_spoken() -> None:
     with pytest.raises(InvalidRequest, match="ask for the language en,"):
-        judge(replace(REFUSING, languages=("zh", "en")), "Сегодня хорошая погода.")
+        judge(replace(REFUSING, codes=("zh", "en")), "Сегодня хорошая погода.")
 
 
 def test_what_nothing_tells_counts_as_english_which_is_never_refused() -> None:
-    judge(replace(REFUSING, languages=("de",)), "Good morning to you, and to all of your friends.")
+    judge(replace(REFUSING, codes=("de",)), "Good morning to you, and to all of your friends.")
 
 
 def test_the_remedy_names_a_checkpoint_that_can_be_downloaded() -> None:
     assert PUBLISHED.keys() <= read_published().keys()
     assert list(PUBLISHED.values()) == [LANGUAGES["cosyvoice2"], LANGUAGES["cosyvoice3"]]
-    assert "firstword download CosyVoice2-0.5B, then" in remedy("zh", REFUSING)
-    own = replace(REFUSING, checkpoint="CosyVoice2-0.5B")
-    assert "firstword download Fun-CosyVoice3-0.5B-2512, then" in remedy("zh", own)
-    assert remedy("th", REFUSING) == "no checkpoint that is known here speaks Thai"
+    assert "firstword download CosyVoice2-0.5B, then" in remedy("zh", "fake-voice")
+    assert "firstword download Fun-CosyVoice3-0.5B-2512, then" in remedy("zh", "CosyVoice2-0.5B")
+    assert remedy("th", "fake-voice") == "no checkpoint that is known here speaks Thai"
