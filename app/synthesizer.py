@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self, Unpack
 
+from firstword.app.async_voice import UNLIMITED, AsyncText, AsyncVoice, VoiceOptions, network_options
 from firstword.app.budget import WorkLimits
 from firstword.app.core.interface import SynthesisStream
 from firstword.app.engine.voice_parts import OpenVoice, open_voice
@@ -20,14 +21,7 @@ from firstword.app.options import (
     PrecisionChoice,
     SpeakerOptions,
 )
-from firstword.app.voice import (
-    UNLIMITED,
-    AsyncText,
-    AsyncVoice,
-    Voice,
-    VoiceOptions,
-    network_options,
-)
+from firstword.app.voice import Voice
 
 DEFAULT_MAX_STREAMS: Final = 4
 

@@ -9,8 +9,9 @@ if (Path(__file__).parent / "app").is_file():  # as git leaves a link to ../app 
     )
 
 if TYPE_CHECKING:
+    from firstword.app.async_voice import AsyncVoice
     from firstword.app.synthesizer import AsyncSynthesizer, Synthesizer
-    from firstword.app.voice import AsyncVoice, Voice
+    from firstword.app.voice import Voice
 
 __all__ = ["AsyncSynthesizer", "AsyncVoice", "Synthesizer", "Voice"]
 

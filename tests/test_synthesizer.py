@@ -17,15 +17,16 @@ import soundfile
 
 import firstword
 from firstword import AsyncSynthesizer, AsyncVoice, Synthesizer, Voice
+from firstword.app.async_voice import _in_order
 from firstword.app.audio.dsp import Samples, to_pcm16
 from firstword.app.clients import ANYBODY
 from firstword.app.core.audio import faded
-from firstword.app.core.interface import Audio, SynthesisRequest
+from firstword.app.core.interface import Audio
+from firstword.app.core.request import SynthesisRequest
 from firstword.app.core.stream import SpeechStream
 from firstword.app.engine.voice_parts import OpenVoice, open_voice
 from firstword.app.errors import AudioTooShort, BadAudio, InvalidRequest, SpeakerNotFound
 from firstword.app.options import BUILTIN_CHECKPOINT, EngineOptions, LMEngineOptions, NetworkOptions
-from firstword.app.voice import _in_order
 from firstword.models.config import CheckpointError, Family
 from firstword.models.token2wav_step import StepInput
 from tests.support.checkpoints import small_checkpoint

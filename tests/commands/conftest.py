@@ -38,7 +38,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     async def open_voice(*options: object, **named: object) -> AsyncIterator[SimpleNamespace]:
         yield SimpleNamespace(info=engine.info, open=engine.open, speakers=FakeSpeakers())
 
-    for module in ("synthesizer", "voice"):
+    for module in ("synthesizer", "async_voice"):
         monkeypatch.setattr(f"firstword.app.{module}.open_voice", open_voice)
     return engine
 

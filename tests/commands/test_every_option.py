@@ -7,9 +7,9 @@ from typing import Any, Final
 import pytest
 
 from firstword import AsyncSynthesizer
-from firstword.app.core.interface import SynthesisRequest
+from firstword.app.async_voice import VoiceOptions
+from firstword.app.core.request import SynthesisRequest
 from firstword.app.speech_options import SpeechOptions
-from firstword.app.voice import VoiceOptions
 from tests.commands.typed import run
 from tests.support.every_option import OF_THE_AUDIO, SENT, meant, told
 from tests.support.fake_engine import FakeEngine
