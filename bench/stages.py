@@ -19,6 +19,7 @@ import torch
 from rich.table import Table
 
 from firstword.app.audio.encode import AudioEncoder
+from firstword.app.core.request import VoiceChoice
 from firstword.app.engine.loading import LoadedNetworks, hand_over_soon, load_networks, set_threads
 from firstword.app.engine.text_frontend import text_frontend
 from firstword.app.settings import InvalidSettings, Settings, load_settings
@@ -124,7 +125,7 @@ class Stages:
         segments = self._text.split(text, None, True)
         if not segments:
             raise NothingToSay(f"{text!r} has nothing that can be spoken; give it words")
-        asked = prompt_builder.utterance(self._speaker, segments[0].text_ids, None, seed)
+        asked = prompt_builder.utterance(self._speaker, segments[0].text_ids, VoiceChoice(), seed)
         assert asked.text_ids is not None, "a whole text"
         normalize_s = clock() - began_s
         prompt_text = asked.prefix_text_ids + asked.prompt_text_ids

@@ -249,20 +249,17 @@ class TextTask:
 
     async def _start(self, segment: Segment | None) -> Utterance:
         """Start the language model on a segment; None: its text is pushed later."""
-        parts, voice = self._parts, self._request.voice
-        wants_words = self._request.delivery.wants_words
+        parts, request = self._parts, self._request
         seed = self._spoken.seed + len(self.transcripts) - self._num_unspoken
         text_ids = None if segment is None else segment.text_ids
         features, accent = self._speaker.prepared.features, self._spoken.reading.reading.accent
-        asked = parts.prompt_builder.utterance(features, text_ids, voice.instruct, seed, voice.mode, accent)
-        asked = replace(asked, sampling=self._request.sampling, wants_attention=wants_words)
-        tokens = start(parts.generator, asked)
+        asked = parts.prompt_builder.utterance(features, text_ids, request.voice, seed, accent)
+        wants_words = request.delivery.wants_words
+        tokens = start(
+            parts.generator, replace(asked, sampling=request.sampling, wants_attention=wants_words)
+        )
         self._token_streams = [*(one for one in self._token_streams if not one.has_ended), tokens]
-        words = None
-        if wants_words:
-            samples_per_token = parts.info.sample_rate_hz / parts.info.token_rate_hz
-            words = UtteranceWords(samples_per_token, parts.info.sample_rate_hz, self._rate)
-        utterance = self._utterance(tokens, seed, asked.uses_flow_prompt, words)
+        utterance = self._utterance(tokens, seed, wants_words)
         if segment is not None:
             self._add_text(utterance, segment, len(segment.text_ids))
         await self._hand_on(utterance)
@@ -275,28 +272,29 @@ class TextTask:
 
     async def _speak_tokens(self, speech: SentRecording | tuple[int, ...]) -> None:
         """Hand on speech tokens, or those of a recording to convert, as one utterance."""
-        parts, voice = self._parts, self._request.voice
         if isinstance(speech, SentRecording):
-            recording, speech = speech, await parts.speakers.source_tokens(speech)
+            recording, speech = speech, await self._parts.speakers.source_tokens(speech)
             recording.release()
         tokens = TokenStream()
         tokens.ids += speech
         tokens.end("eos")
-        features = self._speaker.prepared.features
-        uses_prompt = parts.prompt_builder.uses_flow_prompt(features, voice.instruct, voice.mode)
-        await self._hand_on(self._utterance(tokens, self._spoken.seed, uses_prompt))
+        await self._hand_on(self._utterance(tokens, self._spoken.seed))
 
-    def _utterance(
-        self, tokens: TokenStream, seed: int, uses_flow_prompt: bool, words: UtteranceWords | None = None
-    ) -> Utterance:
+    def _utterance(self, tokens: TokenStream, seed: int, wants_words: bool = False) -> Utterance:
         """Return an utterance of the speaker and the rate of now, its text to be added."""
+        parts, speaker, words = self._parts, self._speaker, None
+        if wants_words:
+            samples_per_token = parts.info.sample_rate_hz / parts.info.token_rate_hz
+            words = UtteranceWords(samples_per_token, parts.info.sample_rate_hz, self._rate)
         return Utterance(
             tokens=tokens,
             transcript=UtteranceTranscript(char_start=self._char_start),
             seed=seed,
             started_s=self._spoken.events.clock(),
-            speaker=self._speaker,
-            uses_flow_prompt=uses_flow_prompt,
+            speaker=speaker,
+            uses_flow_prompt=parts.prompt_builder.uses_flow_prompt(
+                speaker.prepared.features, self._request.voice
+            ),
             rate=self._rate,
             words=words,
         )

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from firstword.app.core.request import VoiceMode
+from firstword.app.core.request import VoiceChoice
 from firstword.app.errors import InvalidRequest, Restarting, SynthesisFailed, TextTooLong
 from firstword.models.config import ModelConfig, Qwen2LMConfig, TransformerLMConfig
 from firstword.models.frontend import modes
@@ -42,34 +42,20 @@ class PromptBuilder:
         self,
         speaker: SpeakerFeatures,
         text_ids: tuple[int, ...] | None,
-        instruction: str | None,
+        voice: VoiceChoice,
         seed: int,
-        mode: VoiceMode | None = None,
         accent: str = "",
     ) -> TokenRequest:
-        """text_ids None: they are pushed later, as `in_accent` gives them. mode None: chosen by the
-        instruction and the speaker.
+        """text_ids None: they are pushed later, as `in_accent` gives them.
 
         Raises InvalidRequest for an instruction, a speaker or a mode that the checkpoint cannot take.
         """
-        ids = text_ids or ()
-        family, tokenizer = self.config.family, self.tokenizer
-        chosen = self._mode(speaker, instruction, mode)
+        mode, family, instruction = self._mode(speaker, voice), self.config.family, voice.instruct or ""
         try:
-            match chosen:
-                case "instruct":
-                    given = modes.instruct(family, speaker, ids, instruction or "", tokenizer)
-                case "instruct2":
-                    given = modes.instruct2(family, speaker, ids, instruction or "", tokenizer)
-                case "sft":
-                    given = modes.sft(family, speaker, ids, tokenizer)
-                case "zero_shot":
-                    given = modes.zero_shot(family, speaker, ids, tokenizer)
-                case "cross_lingual":
-                    given = modes.cross_lingual(family, speaker, ids, tokenizer)
+            given = modes.model_input(mode, family, speaker, text_ids or (), instruction, self.tokenizer)
         except ModeError as error:
-            param = "voice_mode" if mode is not None else "speaker" if instruction is None else "instruct"
-            raise InvalidRequest(str(error), param) from error
+            unasked = "speaker" if voice.instruct is None else "instruct"
+            raise InvalidRequest(str(error), "voice_mode" if voice.mode is not None else unasked) from error
         return TokenRequest(
             text_ids=None if text_ids is None else self.in_accent(given.text_ids, accent),
             prompt_text_ids=given.prompt_text_ids,
@@ -78,7 +64,6 @@ class PromptBuilder:
             speaker=given.lm_embedding if isinstance(self.config.lm, TransformerLMConfig) else None,
             seed=seed,
             ratios=self.ratios,
-            uses_flow_prompt=modes.uses_flow_prompt(chosen),
         )
 
     def in_accent(self, text_ids: tuple[int, ...], accent: str) -> tuple[int, ...]:
@@ -86,21 +71,22 @@ class PromptBuilder:
         tokens = self.accents.get(accent)
         return text_ids if tokens is None else tokens.read(text_ids)
 
-    def uses_flow_prompt(
-        self, speaker: SpeakerFeatures, instruction: str | None, mode: VoiceMode | None = None
-    ) -> bool:
+    def uses_flow_prompt(self, speaker: SpeakerFeatures, voice: VoiceChoice) -> bool:
         """Tell if the flow continues the speaker's prompt; CosyVoice 1 follows an instruction without it.
 
         Raises InvalidRequest for a mode that the speaker cannot have.
         """
-        return modes.uses_flow_prompt(self._mode(speaker, instruction, mode))
+        return modes.uses_flow_prompt(self._mode(speaker, voice))
 
-    def _mode(self, speaker: SpeakerFeatures, instruction: str | None, mode: VoiceMode | None) -> modes.Mode:
-        continues = self.continues_prompts
+    def _mode(self, speaker: SpeakerFeatures, voice: VoiceChoice) -> modes.Mode:
+        """Return the mode that is asked for, else the one by the instruction and the speaker."""
+        family, is_instructed, continues = (
+            self.config.family,
+            voice.instruct is not None,
+            self.continues_prompts,
+        )
         try:
-            return modes.choose_mode(
-                self.config.family, speaker, instruction is not None, mode, continues_prompts=continues
-            )
+            return modes.choose_mode(family, speaker, is_instructed, voice.mode, continues_prompts=continues)
         except ModeError as error:
             raise InvalidRequest(str(error), "voice_mode") from error
 

@@ -52,7 +52,6 @@ async def list_tokens(
     assert request.text is not None, "a whole text"
     if generator.unready_reason:
         raise Restarting(generator.unready_reason)
-    voice = request.voice
     speaker = await parts.prepared(request, resolved.speaker)
     seed = secrets.randbits(31) if request.seed is None else request.seed
     slot = await admission.acquire()
@@ -79,9 +78,8 @@ async def list_tokens(
             utterance = parts.prompt_builder.utterance(
                 named.features,
                 item.text_ids,
-                voice.instruct,
+                request.voice,
                 seed + num_seeds - 1,
-                voice.mode,
                 resolved.reading.accent,
             )
             listing.check()

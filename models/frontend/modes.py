@@ -71,6 +71,22 @@ def uses_flow_prompt(mode: Mode) -> bool:
     return mode not in ("sft", "instruct")
 
 
+def model_input(
+    mode: Mode,
+    family: Family,
+    speaker: SpeakerFeatures,
+    text_ids: Sequence[int],
+    instruction: str,
+    tokenizer: TextTokenizer,
+) -> ModelInput:
+    """Return what a text is in a mode. instruction: for the two that take one. Raises ModeError."""
+    if mode == "instruct" or mode == "instruct2":
+        instructed = instruct if mode == "instruct" else instruct2
+        return instructed(family, speaker, text_ids, instruction, tokenizer)
+    plain = {"sft": sft, "zero_shot": zero_shot, "cross_lingual": cross_lingual}[mode]
+    return plain(family, speaker, text_ids, tokenizer)
+
+
 def sft(
     family: Family, speaker: SpeakerFeatures, text_ids: Sequence[int], tokenizer: TextTokenizer
 ) -> ModelInput:

@@ -73,8 +73,7 @@ class TokenRequest:
 
     text_ids: the whole text; None: it is pushed while speech is generated. prefix_text_ids: CosyVoice 3's
     instruction, in front of the prompt's text. speaker: the embedding (192,) where the language model
-    takes one. uses_flow_prompt: the flow continues the speaker's prompt; CosyVoice 1 follows an instruction
-    without it. sampling: what differs from the checkpoint's.
+    takes one. sampling: what differs from the checkpoint's.
     """
 
     text_ids: tuple[int, ...] | None
@@ -86,7 +85,6 @@ class TokenRequest:
     ratios: LengthRatios = DEFAULT_RATIOS
     wants_logprobs: bool = False
     wants_attention: bool = False  # where the model has alignment heads
-    uses_flow_prompt: bool = True
     sampling: SamplingChanges | None = None
 
 

@@ -25,7 +25,6 @@ from firstword.app.core.request import (
     Mode,
     SynthesisRequest,
     VoiceChoice,
-    VoiceMode,
 )
 from firstword.app.core.token2wav_pool import Token2WavPool
 from firstword.app.engine.engine import SpeechEngine
@@ -152,24 +151,21 @@ class SpeechlikeToken2Wav(ToyToken2Wav):
 
 
 class ToyPromptBuilder:
-    def uses_flow_prompt(
-        self, speaker: SpeakerFeatures, instruction: str | None, mode: VoiceMode | None = None
-    ) -> bool:
-        return instruction is None
+    def uses_flow_prompt(self, speaker: SpeakerFeatures, voice: VoiceChoice) -> bool:
+        return voice.instruct is None
 
     def utterance(
         self,
         speaker: SpeakerFeatures,
         text_ids: tuple[int, ...] | None,
-        instruction: str | None,
+        voice: VoiceChoice,
         seed: int,
-        mode: VoiceMode | None = None,
         accent: str = "",
     ) -> TokenRequest:
-        if instruction == "refused":
+        if voice.instruct == "refused":
             raise InvalidRequest("no such instruction", "instruct")
         ids = None if text_ids is None else self.in_accent(text_ids, accent)
-        return TokenRequest(ids, (), (), (), None, seed, uses_flow_prompt=instruction is None)
+        return TokenRequest(ids, (), (), (), None, seed)
 
     def in_accent(self, text_ids: tuple[int, ...], accent: str) -> tuple[int, ...]:
         """Its accent "british" has capital letters."""
