@@ -260,6 +260,34 @@ class QueueOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class PacingOptions:
+    """How far streams run ahead of their listeners and their writers."""
+
+    listener_buffer_s: Annotated[
+        float, Field(gt=0, description="Audio made ahead of one listener before its stream pauses")
+    ] = 10
+    hop_strategy: Annotated[
+        HopStrategy,
+        Field(
+            description="Speech made at once behind a stream's first piece: fixed, a second; growing, 1, 2, "
+            "4 seconds; time_based, half of what its listener has ahead, 4 at most. The sound is the same"
+        ),
+    ] = "fixed"
+    writer_pause_ms: Annotated[
+        int,
+        Field(
+            ge=0,
+            description="How long text that is still being written may pause before the words that came are "
+            "spoken to their end, if the listener has no more audio; 0 waits for the rest of the sentence",
+        ),
+    ] = 700
+
+    @property
+    def writer_pause_s(self) -> float:
+        return self.writer_pause_ms / 1000
+
+
+@dataclass(frozen=True, slots=True)
 class EngineOptions:
     """How many streams speak at once, and how they are delivered."""
 
@@ -279,24 +307,7 @@ class EngineOptions:
         ),
     ] = False
     queue: QueueOptions = QueueOptions()
-    listener_buffer_s: Annotated[
-        float, Field(gt=0, description="Audio made ahead of one listener before its stream pauses")
-    ] = 10
-    hop_strategy: Annotated[
-        HopStrategy,
-        Field(
-            description="Speech made at once behind a stream's first piece: fixed, a second; growing, 1, 2, "
-            "4 seconds; time_based, half of what its listener has ahead, 4 at most. The sound is the same"
-        ),
-    ] = "fixed"
-    writer_pause_ms: Annotated[
-        int,
-        Field(
-            ge=0,
-            description="How long text that is still being written may pause before the words that came are "
-            "spoken to their end, if the listener has no more audio; 0 waits for the rest of the sentence",
-        ),
-    ] = 700
+    pacing: PacingOptions = PacingOptions()
     lexicon: Annotated[
         HomePath | None,
         Field(description="File of pronunciations, JSON or PLS, read again when it changes; empty is none"),

@@ -13,7 +13,7 @@ from firstword.app.core.request import EngineInfo, ResolvedReading, SynthesisReq
 from firstword.app.core.token2wav_pool import Token2WavPool
 from firstword.app.core.tokens import PromptBuilder
 from firstword.app.events import StreamEvents, Subscriber, ignore
-from firstword.app.options import HopStrategy
+from firstword.app.options import PacingOptions
 from firstword.app.speakers.interface import PreparedSpeaker, PreparedSpeakers
 from firstword.app.telemetry.stream_stats import StreamStats
 from firstword.app.text.language import primary_language
@@ -21,15 +21,6 @@ from firstword.app.text.marks import Voice
 from firstword.app.text.segment import Item, Segment, main_language
 from firstword.app.text.stream import TextFrontend
 from firstword.models.lm.tokens import TokenGenerator
-
-
-@dataclass(frozen=True, slots=True)
-class Pacing:
-    """Limits to how far streams run ahead of their listeners and their writers."""
-
-    listener_buffer_s: float
-    hop_strategy: HopStrategy = "fixed"
-    writer_pause_s: float = 0.0  # 0: what came is not spoken before its sentence has ended
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +51,7 @@ class StreamParts:
     generator: TokenGenerator
     pool: Token2WavPool
     clock: Callable[[], float]
-    pacing: Pacing
+    pacing: PacingOptions
     post_processing: PostProcessing = PostProcessing()
     on_event: Subscriber = ignore  # told of every stream's events
     admission: Admission | None = None

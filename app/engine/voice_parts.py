@@ -14,7 +14,7 @@ import torch
 from firstword.app.audio.watermark import Watermark
 from firstword.app.budget import DEFAULT_LIMITS, WorkLimits
 from firstword.app.clients import ANYBODY, Client
-from firstword.app.core.parts import Pacing, PostProcessing, StreamParts
+from firstword.app.core.parts import PostProcessing, StreamParts
 from firstword.app.core.request import Delivery, EngineInfo, Mode, SynthesisRequest
 from firstword.app.core.stream import SpeechStream
 from firstword.app.core.token2wav_pool import Token2WavPool
@@ -215,11 +215,7 @@ async def start_parts(
             torch.device(loaded.device),
         ),
         clock=time.perf_counter,
-        pacing=Pacing(
-            options.listener_buffer_s,
-            options.hop_strategy,
-            options.writer_pause_ms / 1000,
-        ),
+        pacing=options.pacing,
         post_processing=PostProcessing(options.trim_silence),
     )
 

@@ -17,7 +17,7 @@ from firstword.app.budget import Work, WorkLimits
 from firstword.app.clients import STRANGER, Client
 from firstword.app.core.admission import Admission
 from firstword.app.core.interface import Audio, StreamEvent, SynthesisStream
-from firstword.app.core.parts import Pacing, PostProcessing, StreamParts
+from firstword.app.core.parts import PostProcessing, StreamParts
 from firstword.app.core.phrase_cache import PhraseCache
 from firstword.app.core.request import (
     Delivery,
@@ -30,7 +30,7 @@ from firstword.app.core.token2wav_pool import Token2WavPool
 from firstword.app.engine.engine import SpeechEngine
 from firstword.app.engine.unloading import LoadOnDemandAdmission, Unloading
 from firstword.app.errors import InvalidRequest, SpeakerNotFound
-from firstword.app.options import HopStrategy, QueueOptions
+from firstword.app.options import HopStrategy, PacingOptions, QueueOptions
 from firstword.app.speakers.interface import Description, PreparedSpeaker, SentRecording, SpeakerInfo
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.text.marks import Reading
@@ -302,7 +302,7 @@ class ToyEngine:
             generator=self.generator,
             pool=Token2WavPool(self.token2wav, num_workers=1, max_batch=4),
             clock=self.clock,
-            pacing=Pacing(listener_buffer_s, hop_strategy, writer_pause_s),
+            pacing=PacingOptions(listener_buffer_s, hop_strategy, round(1000 * writer_pause_s)),
             post_processing=PostProcessing(trims_silence, watermark=watermark),
             on_event=self.metrics.on_event,
             admission=self.admission,
