@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,7 +9,6 @@ from firstword.app.audio.dsp import LeadingSilence, Samples, Tempo, within_full_
 from firstword.app.core.interface import Audio, Flushed
 from firstword.app.core.parts import SpokenRequest
 from firstword.app.core.text import Spoken, Utterance
-from firstword.app.core.tokens import wait_for
 from firstword.app.core.transcript import Silence, TimedWord
 from firstword.app.errors import SynthesisFailed
 from firstword.app.events import Stage, WentWrong
@@ -86,22 +84,24 @@ class AudioTask:
             utterance.uses_flow_prompt,
             delivery.context == "full",
         )
-        await wait_for(tokens, 1)
+        await tokens.wait_for(1)
         first_token_s = events.passed("prefill", utterance.started_s)
-        await wait_for(tokens, token2wav.tokens_wanted(state))
+        await tokens.wait_for(token2wav.tokens_wanted(state))
         events.passed("first_hop", utterance.started_s)
         shaper = UtteranceShaper(
             token2wav.sample_rate_hz, self._silence, utterance.rate, speaker.gain, delivery.volume
         )
         if utterance.words is not None:
             utterance.words.first_sample = self.num_samples
-        hops = Hops(parts.pacing.hop_strategy, token2wav.hop_tokens / parts.info.token_rate_hz)
-        position = 0  # tokens given to token2wav
+        chunk_s = token2wav.hop_tokens / parts.info.token_rate_hz
+        position = hop = 0  # tokens given to token2wav; pieces handed out
         is_last = False
         while not is_last:
-            num_more = hops.next_chunks(self._queue.playout_deadline_s - parts.clock()) - 1
+            chunks_ahead = (self._queue.playout_deadline_s - parts.clock()) / chunk_s
+            num_more = chunks_of_hop(parts.pacing.hop_strategy, hop, chunks_ahead) - 1
             due = position + token2wav.tokens_wanted(state) + num_more * token2wav.hop_tokens
-            await wait_for(tokens, due)
+            hop += 1
+            await tokens.wait_for(due)
             new = tokens.ids[position:due]
             position += len(new)
             is_last = tokens.has_ended and position == len(tokens.ids)
@@ -153,26 +153,16 @@ class AudioTask:
         await self._queue.put(audio)
 
 
-@dataclass(slots=True)
-class Hops:
-    """Chooses how many chunks of one utterance are handed out at once. chunk_s: seconds of one chunk.
+def chunks_of_hop(strategy: HopStrategy, number: int, chunks_ahead: float) -> int:
+    """Return how many chunks of an utterance are handed out at once, in its hop of that number, from 0 on.
 
-    Chunks are solved one by one whatever is chosen, so the sound is the same; fewer, larger pieces are fewer
-    messages, and fewer turns in the pool.
+    chunks_ahead: what the listener has not heard yet. Chunks are solved one by one whatever is chosen, so the
+    sound is the same; fewer, larger pieces are fewer messages, and fewer turns in the pool.
     """
-
-    strategy: HopStrategy
-    chunk_s: float
-    num_hops: int = 0  # before the next one
-
-    def next_chunks(self, lead_s: float) -> int:
-        """Return the number of chunks in the next hop. lead_s: audio that the listener has not heard yet."""
-        self.num_hops += 1
-        if self.strategy == "fixed" or self.num_hops == 1:
-            return 1
-        if self.strategy == "growing":
-            return min(1 << (self.num_hops - 2), MAX_CHUNKS)
-        return max(1, min(int(_LEAD_SHARE * lead_s / self.chunk_s), MAX_CHUNKS))
+    if strategy == "fixed" or number == 0:
+        return 1
+    wanted = 1 << (number - 1) if strategy == "growing" else int(_LEAD_SHARE * chunks_ahead)
+    return max(1, min(wanted, MAX_CHUNKS))
 
 
 class UtteranceShaper:

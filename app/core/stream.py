@@ -4,7 +4,6 @@ import asyncio
 import logging
 import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine
-from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Any, Literal
@@ -17,25 +16,17 @@ from firstword.app.core.parts import LeveledSpeaker, SpokenRequest, StreamParts
 from firstword.app.core.phrase_cache import Phrase
 from firstword.app.core.request import SynthesisRequest
 from firstword.app.core.text import Mark, TextTask
+from firstword.app.core.tokens import as_seen
 from firstword.app.errors import CancelReason, InvalidRequest, Restarting, SynthesisFailed, TtsError
 from firstword.app.events import Stopped, StreamEvents
 from firstword.app.speakers.interface import PreparedSpeaker, SentRecording
 from firstword.app.telemetry.stream_stats import StreamStats
+from firstword.models.lm.tokens import TokenError
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """The end of a stream.
-
-    reason: why its client or the server stopped it, the error that ended it; None: all is spoken.
-    """
-
-    reason: CancelReason | BaseException | None = None
-
-
-State = Literal["waiting", "admitted", "speaking"] | Ended
+State = Literal["waiting", "admitted", "speaking", "ended"]
 
 
 class SpeechStream(SynthesisStream):
@@ -43,11 +34,11 @@ class SpeechStream(SynthesisStream):
 
         waiting ──speaker, slot──► admitted ──first audio──► speaking
            │                          │                         │
-           └──────── cancel(reason), leaving, an error ────────┴──► Ended(reason)
+           └──────── cancel(reason), leaving, an error ────────┴──► ended
 
     waiting: takes text, holds nothing else. admitted: holds its slot; a text task turns text into utterances,
     each a run of the language model, and an audio task turns those into samples. speaking: the client has
-    taken audio. Ended: everything is free, at once. A stream whose audio is all made gives back its slot
+    taken audio. ended: everything is free, at once. A stream whose audio is all made gives back its slot
     before its client has taken the audio and left.
 
     Its tasks run while it is entered.
@@ -103,13 +94,13 @@ class SpeechStream(SynthesisStream):
                 speaking = await self._begin()
         except BaseException as error:
             self._waiting = None
-            was_cancelled = isinstance(self.state, Ended) and isinstance(error, TimeoutError)
+            was_cancelled = self.state == "ended" and isinstance(error, TimeoutError)
             self.cancel(error)
             if was_cancelled:
                 return self
             raise
         self._waiting = None
-        if isinstance(self.state, Ended):  # it was cancelled before, or as its slot came
+        if self.state == "ended":  # it was cancelled before, or as its slot came
             self._free()
             return self
         self.state = "admitted"
@@ -146,13 +137,12 @@ class SpeechStream(SynthesisStream):
             self._has_all_text = True
 
     def cancel(self, reason: CancelReason | BaseException | None) -> None:
-        """Stop what runs or waits, and free it; the first reason counts.
+        """Stop what runs or waits, and free it.
 
         A `CancelReason` drops the audio that is there. Else the client gets it and, behind it, the error
         if that is a TtsError.
         """
-        if not isinstance(self.state, Ended):
-            self.state = Ended(reason)
+        self.state = "ended"
         if isinstance(reason, str):
             self._audio.clear()
         elif isinstance(reason, TtsError):
@@ -216,12 +206,12 @@ class SpeechStream(SynthesisStream):
                     audio.pieces, self.transcripts, stats.word_times, self.speaker, tuple(stats.warnings)
                 )
                 parts.phrases.put(phrase_key, kept)
-        except* TtsError as group:
+        except* (TtsError, TokenError) as group:
             error: BaseException = group
             while isinstance(error, BaseExceptionGroup):
                 error = error.exceptions[0]
-            assert isinstance(error, TtsError), error
-            self._audio.close(error)
+            assert isinstance(error, TtsError | TokenError), error
+            self._audio.close(as_seen(error))
         except* Exception as group:
             _log.exception("a stream failed", exc_info=group)
             self._audio.close(SynthesisFailed("the speech could not be made"))

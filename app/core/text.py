@@ -7,7 +7,6 @@ from enum import Enum, auto
 
 from firstword.app.core.interface import Flushed
 from firstword.app.core.parts import LeveledSpeaker, SpokenRequest
-from firstword.app.core.tokens import start
 from firstword.app.core.transcript import Silence, UtteranceTranscript
 from firstword.app.core.word_aligner import UtteranceWords
 from firstword.app.errors import InvalidRequest
@@ -255,9 +254,8 @@ class TextTask:
         features, accent = self._speaker.prepared.features, self._spoken.reading.reading.accent
         asked = parts.prompt_builder.utterance(features, text_ids, request.voice, seed, accent)
         wants_words = request.delivery.wants_words
-        tokens = start(
-            parts.generator, replace(asked, sampling=request.sampling, wants_attention=wants_words)
-        )
+        asked = replace(asked, sampling=request.sampling, wants_attention=wants_words)
+        tokens = parts.generator.start(asked)
         self._token_streams = [*(one for one in self._token_streams if not one.has_ended), tokens]
         utterance = self._utterance(tokens, seed, wants_words)
         if segment is not None:

@@ -1,11 +1,10 @@
 """The language model of a stream: an utterance's prompt, its tokens, its failures as a client sees them."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from firstword.app.core.request import VoiceChoice
-from firstword.app.errors import InvalidRequest, Restarting, SynthesisFailed, TextTooLong
+from firstword.app.errors import InvalidRequest, Restarting, SynthesisFailed, TextTooLong, TtsError
 from firstword.models.config import ModelConfig, Qwen2LMConfig, TransformerLMConfig
 from firstword.models.frontend import modes
 from firstword.models.frontend.features import ModeError
@@ -15,9 +14,7 @@ from firstword.models.lm.tokens import (
     EngineRestarting,
     InvalidTokens,
     TokenError,
-    TokenGenerator,
     TokenRequest,
-    TokenStream,
     TooManyTokens,
 )
 from firstword.models.tokenizer import TextTokenizer
@@ -91,27 +88,15 @@ class PromptBuilder:
             raise InvalidRequest(str(error), "voice_mode") from error
 
 
-def start(generator: TokenGenerator, request: TokenRequest) -> TokenStream:
-    """Start an utterance. Raises InvalidRequest for ids that the model does not have."""
-    with _translated():
-        return generator.start(request)
-
-
-async def wait_for(tokens: TokenStream, num_tokens: int) -> None:
-    """Wait for so many tokens, or the last. Raises TtsError if the stream failed."""
-    with _translated():
-        await tokens.wait_for(num_tokens)
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except InvalidTokens as error:
-        raise InvalidRequest(str(error), "text") from error
-    except TooManyTokens as error:
-        raise TextTooLong(str(error), "text") from error
-    except EngineRestarting as error:
-        raise Restarting(str(error)) from error
-    except TokenError as error:
-        raise SynthesisFailed(str(error)) from error
+def as_seen(error: TtsError | TokenError) -> TtsError:
+    """Return what a client sees of an error of its stream."""
+    match error:
+        case TtsError():
+            return error
+        case InvalidTokens():
+            return InvalidRequest(str(error), "text")
+        case TooManyTokens():
+            return TextTooLong(str(error), "text")
+        case EngineRestarting():
+            return Restarting(str(error))
+    return SynthesisFailed(str(error))

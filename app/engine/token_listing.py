@@ -9,11 +9,11 @@ from firstword.app.core.admission import Admission
 from firstword.app.core.interface import ListedTokens
 from firstword.app.core.parts import StreamParts
 from firstword.app.core.request import ResolvedReading, SynthesisRequest
-from firstword.app.core.tokens import start, wait_for
+from firstword.app.core.tokens import as_seen
 from firstword.app.errors import Restarting, TtsError
 from firstword.app.text.marks import Pause, Voice
 from firstword.app.text.segment import Segment
-from firstword.models.lm.tokens import TokenGenerator, TokenStream
+from firstword.models.lm.tokens import TokenError, TokenGenerator, TokenStream
 
 
 @dataclass(slots=True, eq=False)
@@ -83,12 +83,12 @@ async def list_tokens(
                 resolved.reading.accent,
             )
             listing.check()
-            tokens = start(generator, replace(utterance, sampling=request.sampling, wants_logprobs=True))
+            tokens = generator.start(replace(utterance, sampling=request.sampling, wants_logprobs=True))
             listing.tokens = tokens
             position, reason = 0, None
             try:
                 while reason is None:
-                    await wait_for(tokens, position + 1)
+                    await tokens.wait_for(position + 1)
                     listing.check()
                     end, reason = len(tokens.ids), tokens.reason
                     num_tokens += end - position
@@ -104,6 +104,8 @@ async def list_tokens(
                     position = end
             finally:
                 generator.stop(tokens)
+    except TokenError as error:
+        raise as_seen(error) from error
     finally:
         running.discard(listing)
         slot.release()

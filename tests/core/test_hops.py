@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from firstword.app.core.audio import MAX_CHUNKS, Hops
+from firstword.app.core.audio import MAX_CHUNKS, chunks_of_hop
 from firstword.app.core.interface import Audio
 from firstword.app.options import HopStrategy
 from tests.support.toy_engine import HOP, SAMPLES_PER_TOKEN, ToyEngine, asked
@@ -12,16 +12,16 @@ TEXT = "a sentence that has enough letters for many hops, whatever the way they 
 
 
 @pytest.mark.parametrize(
-    ("strategy", "leads_s", "expected"),
+    ("strategy", "chunks_ahead", "expected"),
     [
         ("fixed", [0.0, 9.0, 9.0, 9.0], [1, 1, 1, 1]),
         ("growing", [0.0, 0.0, 0.0, 0.0, 0.0, 0.0], [1, 1, 2, MAX_CHUNKS, MAX_CHUNKS, MAX_CHUNKS]),
         ("time_based", [9.0, -1.0, 3.9, 4.0, 6.1, 99.0], [1, 1, 1, 2, 3, MAX_CHUNKS]),
     ],
 )
-def test_chunks_of_each_hop(strategy: HopStrategy, leads_s: list[float], expected: list[int]) -> None:
-    hops = Hops(strategy, 1.0)
-    assert [hops.next_chunks(lead_s) for lead_s in leads_s] == expected
+def test_chunks_of_each_hop(strategy: HopStrategy, chunks_ahead: list[float], expected: list[int]) -> None:
+    found = [chunks_of_hop(strategy, number, ahead) for number, ahead in enumerate(chunks_ahead)]
+    assert found == expected
 
 
 @pytest.mark.anyio
