@@ -88,7 +88,7 @@ def say(
     """Speak a text without a server."""
     from firstword.app.commands.output import PlayOutput, open_output
     from firstword.app.commands.subtitles import check_subtitles
-    from firstword.app.core.interface import FlowContext, VoiceMode
+    from firstword.app.core.request import FlowContext, VoiceMode
     from firstword.app.telemetry.logs import configure_logging
 
     settings = load_settings(checkpoint=checkpoint, max_streams=1)

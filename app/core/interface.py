@@ -10,13 +10,7 @@ from numpy.typing import NDArray
 
 from firstword.app.audio.dsp import Samples
 from firstword.app.audio.watermark import Watermark
-from firstword.app.core.request import Delivery as Delivery
-from firstword.app.core.request import EngineInfo as EngineInfo
-from firstword.app.core.request import FlowContext as FlowContext
-from firstword.app.core.request import Mode as Mode
-from firstword.app.core.request import SynthesisRequest as SynthesisRequest
-from firstword.app.core.request import VoiceChoice as VoiceChoice
-from firstword.app.core.request import VoiceMode as VoiceMode
+from firstword.app.core.request import EngineInfo, SynthesisRequest
 from firstword.app.core.transcript import TimedWord, UtteranceTranscript, spoken_text
 from firstword.app.errors import CancelReason
 from firstword.app.events import StreamEvents

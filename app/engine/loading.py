@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from firstword.app.budget import WorkLimits
-from firstword.app.core.interface import EngineInfo
+from firstword.app.core.request import EngineInfo
 from firstword.app.core.token2wav_pool import StreamingToken2Wav
 from firstword.app.core.tokens import PromptBuilder
 from firstword.app.engine.backend import Backend, choose

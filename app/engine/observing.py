@@ -3,7 +3,7 @@
 import asyncio
 from importlib.metadata import version
 
-from firstword.app.core.interface import EngineInfo
+from firstword.app.core.request import EngineInfo
 from firstword.app.engine.loading import LoadedNetworks
 from firstword.app.speakers.registry import SpeakerRegistry
 from firstword.app.telemetry.metrics import Metrics

@@ -10,7 +10,8 @@ from typing import Final
 from uuid import uuid4
 
 from firstword.app.clients import Client
-from firstword.app.core.interface import Flushed, SynthesisRequest
+from firstword.app.core.interface import Flushed
+from firstword.app.core.request import SynthesisRequest
 from firstword.app.errors import CancelReason, InvalidRequest, StreamTimeout, Wire
 from firstword.app.http.context_messages import (
     AudioFrame,

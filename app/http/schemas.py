@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSche
 
 from firstword.app.audio.formats import FORMATS, MAX_CLEAR_SPEED, MIN_CLEAR_SPEED, AudioFormat
 from firstword.app.clients import Client
-from firstword.app.core.interface import Delivery, FlowContext, SynthesisRequest, VoiceChoice, VoiceMode
+from firstword.app.core.request import Delivery, FlowContext, SynthesisRequest, VoiceChoice, VoiceMode
 from firstword.app.core.transcript import TimedWord
 from firstword.app.errors import InvalidRequest, Wire
 from firstword.app.http.errors import ErrorType, invalid_request

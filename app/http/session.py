@@ -6,7 +6,8 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from firstword.app.core.interface import SynthesisRequest, SynthesisStream
+from firstword.app.core.interface import SynthesisStream
+from firstword.app.core.request import SynthesisRequest
 from firstword.app.errors import CancelReason, Draining
 from firstword.app.events import StreamEvents
 from firstword.app.http.errors import outcome_of

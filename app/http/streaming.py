@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from firstword.app.audio.formats import FORMATS, AudioFormat, OutputFormat, sample_rate_of
-from firstword.app.core.interface import SynthesisRequest
+from firstword.app.core.request import SynthesisRequest
 from firstword.app.errors import CancelReason, InvalidRequest
 from firstword.app.http.errors import INTERNAL, row_of
 from firstword.app.http.schemas import TimestampFields

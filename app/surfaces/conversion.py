@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from firstword.app.core.interface import Delivery, SynthesisRequest, VoiceChoice
+from firstword.app.core.request import Delivery, SynthesisRequest, VoiceChoice
 from firstword.app.http.forms import MULTIPART, MemoryFormRoute
 from firstword.app.http.limits import FORM_BYTES, upload_body
 from firstword.app.http.routes import Guard

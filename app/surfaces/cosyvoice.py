@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from firstword.app.audio.formats import MAX_CLEAR_SPEED, MIN_CLEAR_SPEED
-from firstword.app.core.interface import Delivery, SynthesisRequest, VoiceChoice
+from firstword.app.core.request import Delivery, SynthesisRequest, VoiceChoice
 from firstword.app.errors import InvalidRequest, SpeakerNotFound, TextTooLong
 from firstword.app.http.forms import MULTIPART, AnyFormRoute
 from firstword.app.http.limits import speech_body

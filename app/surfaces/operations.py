@@ -12,7 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from firstword.app.audio.formats import FORMATS, MAX_CLEAR_SPEED, MIN_CLEAR_SPEED, AudioFormat
-from firstword.app.core.interface import NetworksState, VoiceMode
+from firstword.app.core.interface import NetworksState
+from firstword.app.core.request import VoiceMode
 from firstword.app.database import RETRY_AFTER_S, DatabaseError
 from firstword.app.errors import StoreUnavailable
 from firstword.app.http.metrics_port import metrics_answer, metrics_server

@@ -17,7 +17,7 @@ from firstword.app.audio.dsp import Samples
 from firstword.app.audio.encode import encode_whole
 from firstword.app.audio.formats import Tags, tags_of
 from firstword.app.audio.watermark import STRENGTH, Watermark
-from firstword.app.core.interface import Delivery, SynthesisRequest, VoiceChoice
+from firstword.app.core.request import Delivery, SynthesisRequest, VoiceChoice
 from firstword.app.errors import InvalidRequest
 from firstword.app.http.errors import rejections_counted
 from firstword.app.http.forms import MULTIPART, MemoryFormRoute, decoding, read_upload

@@ -4,7 +4,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
-from firstword.app.core.interface import SynthesisRequest, VoiceChoice
+from firstword.app.core.request import SynthesisRequest, VoiceChoice
 from firstword.app.http.errors import rejections_counted
 from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import ERROR_ANSWERS, Name, RequestFields

@@ -9,12 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from firstword.app.core.interface import (
-    Delivery,
-    ListedTokens,
-    SynthesisRequest,
-    VoiceChoice,
-)
+from firstword.app.core.interface import ListedTokens
+from firstword.app.core.request import Delivery, SynthesisRequest, VoiceChoice
 from firstword.app.errors import InvalidRequest, UploadTooLarge
 from firstword.app.http.errors import error_body, rejections_counted
 from firstword.app.http.forms import MULTIPART, JsonOrFormRoute, MemoryFormRoute

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from firstword.app.core.interface import EngineInfo, StreamEvent
+from firstword.app.core.interface import StreamEvent
+from firstword.app.core.request import EngineInfo
 from tests.hosts.ray.local_link import Parts
 from tests.support.fake_engine import INFO, FakeEngine, FakeStream
 

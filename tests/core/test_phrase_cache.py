@@ -7,8 +7,9 @@ import pytest
 
 from firstword.app.audio.dsp import Samples
 from firstword.app.clients import Client
-from firstword.app.core.interface import Audio, SynthesisRequest
+from firstword.app.core.interface import Audio
 from firstword.app.core.phrase_cache import Phrase, PhraseCache
+from firstword.app.core.request import SynthesisRequest
 from firstword.app.errors import Draining
 from firstword.app.text.marks import Reading
 from tests.support.toy_engine import ToyEngine, asked, asked_in_pieces

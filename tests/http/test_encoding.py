@@ -14,7 +14,8 @@ import pytest
 from firstword.app.audio.encode import AudioEncoder, encode_whole
 from firstword.app.audio.formats import AudioFormat, OutputFormat
 from firstword.app.clients import STRANGER
-from firstword.app.core.interface import Audio, Flushed, StreamEvent, SynthesisRequest
+from firstword.app.core.interface import Audio, Flushed, StreamEvent
+from firstword.app.core.request import SynthesisRequest
 from firstword.app.http.encoding import EncodedChunk, StreamEncoder
 from tests.support.fake_engine import FakeEngine, FakeStream
 from tests.support.sounds import tone

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from firstword.app.core.interface import SynthesisRequest
+from firstword.app.core.request import SynthesisRequest
 from firstword.app.http.keys import KeyRing
 from firstword.app.http.service import Service
 from firstword.app.speakers.registry import SpeakerRegistry

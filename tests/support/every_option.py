@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from firstword.app.clients import STRANGER
-from firstword.app.core.interface import SynthesisRequest
+from firstword.app.core.request import SynthesisRequest
 from firstword.app.http.schemas import SpeechBody
 from firstword.app.speakers.interface import SentRecording
 from tests.support.serving import HELLO

@@ -12,15 +12,14 @@ from firstword.app.audio.dsp import Samples
 from firstword.app.budget import DEFAULT_LIMITS
 from firstword.app.core.interface import (
     Audio,
-    EngineInfo,
     EngineStatus,
     Flushed,
     ListedTokens,
     ReadPart,
     StreamEvent,
-    SynthesisRequest,
     TextReport,
 )
+from firstword.app.core.request import EngineInfo, SynthesisRequest
 from firstword.app.core.transcript import TimedWord, UtteranceTranscript
 from firstword.app.errors import CancelReason, Draining, SpeakerNotFound
 from firstword.app.events import StreamEvents

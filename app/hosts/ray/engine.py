@@ -14,15 +14,8 @@ from functools import partial
 from typing import Any, Protocol
 
 from firstword.app.clients import ANYBODY
-from firstword.app.core.interface import (
-    Audio,
-    Engine,
-    ListedTokens,
-    SpeechPrompt,
-    Stages,
-    SynthesisRequest,
-    SynthesisStream,
-)
+from firstword.app.core.interface import Audio, Engine, ListedTokens, SpeechPrompt, Stages, SynthesisStream
+from firstword.app.core.request import SynthesisRequest
 from firstword.app.core.transcript import UtteranceTranscript
 from firstword.app.errors import CancelReason, InvalidRequest, TtsError
 from firstword.app.events import Event, StreamEvents

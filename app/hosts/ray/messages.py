@@ -4,7 +4,8 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from firstword.app.core.interface import EngineInfo, EngineStatus, StreamEvent
+from firstword.app.core.interface import EngineStatus, StreamEvent
+from firstword.app.core.request import EngineInfo
 from firstword.app.core.transcript import UtteranceTranscript
 from firstword.app.errors import TtsError
 from firstword.app.events import Event

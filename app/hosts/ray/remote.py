@@ -15,14 +15,13 @@ from typing import Any, Final
 from firstword.app.audio.watermark import Watermark
 from firstword.app.core.interface import (
     Audio,
-    EngineInfo,
     EngineStatus,
     ListedTokens,
     StreamEvent,
-    SynthesisRequest,
     SynthesisStream,
     TextReport,
 )
+from firstword.app.core.request import EngineInfo, SynthesisRequest
 from firstword.app.core.transcript import UtteranceTranscript
 from firstword.app.errors import CancelReason, Draining, InvalidRequest, Restarting, SynthesisFailed, TtsError
 from firstword.app.events import Event, Stage, StreamEvents

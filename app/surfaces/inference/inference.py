@@ -14,7 +14,8 @@ import numpy as np
 from firstword.app.audio.dsp import Samples
 from firstword.app.audio.encode import encode_whole
 from firstword.app.clients import Client
-from firstword.app.core.interface import Audio, SpeechPrompt, SynthesisRequest, TokenSession
+from firstword.app.core.interface import Audio, SpeechPrompt, TokenSession
+from firstword.app.core.request import SynthesisRequest
 from firstword.app.errors import CancelReason, InvalidRequest, ModelNotFound, Overloaded
 from firstword.app.http.encoding import MIN_AUDIO_S
 from firstword.app.http.errors import rejections_counted

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from firstword.app.audio.formats import MAX_SPEED, MIN_SPEED, AudioFormat
 from firstword.app.clients import Client
-from firstword.app.core.interface import Delivery, SynthesisRequest, VoiceChoice
+from firstword.app.core.request import Delivery, SynthesisRequest, VoiceChoice
 from firstword.app.errors import InvalidRequest, ModelNotFound, SpeakerNotFound, StringTooLong, TextTooLong
 from firstword.app.http.errors import error_body
 from firstword.app.http.forms import JsonOrFormRoute

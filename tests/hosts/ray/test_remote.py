@@ -13,14 +13,8 @@ import numpy as np
 import pytest
 
 from firstword.app.clients import ANYBODY
-from firstword.app.core.interface import (
-    EngineStatus,
-    Flushed,
-    NetworksState,
-    SpeechPrompt,
-    SynthesisRequest,
-)
-from firstword.app.core.request import Delivery, VoiceChoice
+from firstword.app.core.interface import EngineStatus, Flushed, NetworksState, SpeechPrompt
+from firstword.app.core.request import Delivery, SynthesisRequest, VoiceChoice
 from firstword.app.errors import (
     Draining,
     InvalidRequest,
