@@ -84,6 +84,7 @@ class Admission:
         self._played = _Line("streams", 1, queue.max_queued, queue.queue_timeout_s)
         self._files = _Line("files", _SLOTS_PER_FILE, queue.max_queued_files, queue.file_queue_timeout_s)
         self._background = _Line("background streams", _SLOTS_PER_FILE, MAX_BACKGROUND, None)
+        self._lines = (self._played, self._files, self._background)
         self.is_draining = False
         self._changed = asyncio.Event()  # how many run, or may
         self._num_begun = 0  # streams that did not have to wait; one that had to follows another
@@ -91,10 +92,6 @@ class Admission:
     @property
     def num_running(self) -> int:
         return sum(line.num_running for line in self._lines)
-
-    @property
-    def _lines(self) -> tuple[_Line, ...]:
-        return self._played, self._files, self._background
 
     @property
     def num_queued(self) -> int:
@@ -134,7 +131,7 @@ class Admission:
                 raise self._overloaded(line, why) from None
         except asyncio.CancelledError:
             if _is_granted(waiter):
-                self._end(line)  # the slot came as its taker left
+                self.release(line)  # the slot came as its taker left
             raise
         finally:
             if waiter in line.waiters:
@@ -193,12 +190,10 @@ class Admission:
         max_running = max(1, self.max_streams // line.slots_per_stream)
         return line.num_running < min(max_running, self.max_streams - num_others)
 
-    def release(self, line: _Line, held_s: float) -> None:
-        """Take a slot back; for `Slot`."""
-        line.held_s = _SMOOTHING * line.held_s + (1 - _SMOOTHING) * held_s
-        self._end(line)
-
-    def _end(self, line: _Line) -> None:
+    def release(self, line: _Line, held_s: float | None = None) -> None:
+        """Take a slot back; for `Slot`. held_s None: nobody has held it."""
+        if held_s is not None:
+            line.held_s = _SMOOTHING * line.held_s + (1 - _SMOOTHING) * held_s
         line.num_running -= 1
         self._give_slots()
 

@@ -168,11 +168,9 @@ class EngineInfo:
         if code in self.languages:
             return code
         spoken = ", ".join(f"{code} ({NAMES[code]})" if code in NAMES else code for code in self.languages)
-        reason = (
-            f"{self.checkpoint} does not speak {NAMES[code]}"
-            if code in NAMES
-            else (f"unknown language {(given or '')[:60]!a}")
-        )
+        reason = f"unknown language {(given or '')[:60]!a}"
+        if code in NAMES:
+            reason = f"{self.checkpoint} does not speak {NAMES[code]}"
         raise InvalidRequest(f"{reason}; choose one of {spoken}, or leave it out", "language")
 
     def accent_of(self, language: str | None, of_speaker: str | None = None) -> str:

@@ -22,8 +22,6 @@ _FLOOR = 1e-3  # of the attention on a word
 _SKIP = 8.0  # nats a word that has no token
 _BEGINS_AT = 0.25  # of a word's first token: in training a token is of what sounds at three quarters of it
 
-Scores = npt.NDArray[np.float64]
-
 
 class WordAligner:
     """Assigns the speech tokens of one utterance to its words, which may come while tokens do."""
@@ -32,7 +30,7 @@ class WordAligner:
         self.words: list[int] = []  # of the tokens that are decided
         self._num_words = 0
         self._word_of_id: list[int] = []
-        self._scores: Scores = np.zeros(0)  # of the best way that ends in each word
+        self._scores: npt.NDArray[np.float64] = np.zeros(0)  # of the best way that ends in each word
         self._origins: list[npt.NDArray[np.int64]] = []  # by token not yet decided: where each came from
 
     def add_word(self, num_ids: int) -> None:
