@@ -76,10 +76,10 @@ class AudioTask:
         tokens alone and never on how fast they come or the client reads.
         """
         parts, token2wav, events = self._spoken.parts, self._token2wav, self._spoken.events
-        tokens, transcript, speaker = utterance.tokens, utterance.transcript, utterance.speaker
-        delivery = self._spoken.request.delivery
+        tokens, transcript, words = utterance.tokens, utterance.transcript, utterance.words
+        speaker, delivery, stats = utterance.speaker, self._spoken.request.delivery, self._spoken.stats
         state = token2wav.start(
-            speaker.prepared.prompt_state,
+            speaker.prompt_state,
             utterance.seed,
             utterance.uses_flow_prompt,
             delivery.context == "full",
@@ -91,8 +91,8 @@ class AudioTask:
         shaper = UtteranceShaper(
             token2wav.sample_rate_hz, self._silence, utterance.rate, speaker.gain, delivery.volume
         )
-        if utterance.words is not None:
-            utterance.words.first_sample = self.num_samples
+        if words is not None:
+            words.first_sample = self.num_samples
         chunk_s = token2wav.hop_tokens / parts.info.token_rate_hz
         position = hop = 0  # tokens given to token2wav; pieces handed out
         is_last = False
@@ -112,26 +112,16 @@ class AudioTask:
             samples = shaper.shape(solved.samples, is_last)
             transcript.num_samples += len(samples)
             ended: Sequence[TimedWord] = ()
-            if len(samples) or is_last:
-                ended = self._ended_words(utterance, position, shaper.num_trimmed, is_last)
+            if words is not None and (len(samples) or is_last):
+                details, num_trimmed = tokens.details[:position], shaper.num_trimmed
+                ended = words.take_ended(details, num_trimmed, transcript.num_samples, is_last)
+                transcript.words += ended
+                stats.note_word_times(words.found)
             if len(samples) or ended:
-                self._spoken.stats.first.spoken(len(samples) / token2wav.sample_rate_hz)
+                stats.first.spoken(len(samples) / token2wav.sample_rate_hz)
                 await self._put(Audio(samples, ended))
         transcript.total_samples = transcript.num_samples
         return shaper.peak
-
-    def _ended_words(
-        self, utterance: Utterance, num_tokens: int, num_trimmed: int, is_last: bool
-    ) -> Sequence[TimedWord]:
-        """Return the words that have ended since the last call, by the audio of the first `num_tokens`."""
-        words, transcript, details = utterance.words, utterance.transcript, utterance.tokens.details
-        if words is None:
-            return ()
-        ended = words.take_ended(details[:num_tokens], num_trimmed, transcript.num_samples, is_last)
-        transcript.words += ended
-        if self._spoken.stats.word_times != "estimated":
-            self._spoken.stats.word_times = words.found
-        return ended
 
     async def _put(self, audio: Audio) -> None:
         self.num_samples += len(audio.samples)
@@ -169,12 +159,7 @@ class UtteranceShaper:
     """Shapes the samples of one utterance: leading silence, gain, rate, fades and volume."""
 
     def __init__(
-        self,
-        sample_rate_hz: int,
-        silence: LeadingSilence | None,
-        rate: float = 1.0,
-        gain: float = 1.0,
-        volume: float = 1.0,
+        self, sample_rate_hz: int, silence: LeadingSilence | None, rate: float, gain: float, volume: float
     ) -> None:
         """silence: trimmer of the stream's leading silence. gain, volume: factors of the speaker and of the
         request; samples beyond full scale are clipped."""

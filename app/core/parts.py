@@ -1,7 +1,7 @@
 """What streams are made with: the parts of a running voice, and the request that they speak."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from firstword.app.audio.watermark import Watermark
 from firstword.app.budget import Work
@@ -33,14 +33,6 @@ class PostProcessing:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LeveledSpeaker:
-    """A speaker, and the factor that brings its samples to the wanted loudness."""
-
-    prepared: PreparedSpeaker
-    gain: float = 1.0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class StreamParts:
     """The networks and services that make a stream. A voice by itself has no admission and no cache."""
 
@@ -55,7 +47,7 @@ class StreamParts:
     post_processing: PostProcessing = PostProcessing()
     on_event: Subscriber = ignore  # told of every stream's events
     admission: Admission | None = None
-    phrases: PhraseCache | None = None
+    phrases: PhraseCache = field(default_factory=lambda: PhraseCache(0))
 
     def resolved(self, request: SynthesisRequest) -> ResolvedReading:
         """Raises InvalidRequest for a language that is unknown or not spoken, and SpeakerNotFound."""
@@ -95,12 +87,15 @@ class StreamParts:
             reference.release()
         return speaker
 
-    async def leveled(self, name: str | None, client: Client, speaker: PreparedSpeaker) -> LeveledSpeaker:
-        """Return the speaker of that name with its gain."""
+    async def leveled(
+        self, name: str | None, client: Client, on_miss: Callable[[], None] = lambda: None
+    ) -> PreparedSpeaker:
+        """Return the speaker of that name with its gain. Raises as `PreparedSpeakers.prepared` does."""
+        speaker = await self.speakers.prepared(name, client, on_miss=on_miss)
         gain_of = self.post_processing.gain_of
         if gain_of is None:
-            return LeveledSpeaker(speaker)
-        return LeveledSpeaker(speaker, gain_of(await self.speakers.identity(name, client), speaker))
+            return speaker
+        return replace(speaker, gain=gain_of(await self.speakers.identity(name, client), speaker))
 
     def named_speakers(self, items: Iterable[Item], client: Client) -> dict[str, str]:
         """Return the speakers that marks name, by the name in the mark. Raises SpeakerNotFound."""

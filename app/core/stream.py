@@ -11,11 +11,11 @@ from typing import Any, Literal
 from firstword.app.core.admission import Slot
 from firstword.app.core.audio import AudioTask
 from firstword.app.core.audio_queue import AudioQueue
-from firstword.app.core.interface import Audio, StreamEvent, SynthesisStream
-from firstword.app.core.parts import LeveledSpeaker, SpokenRequest, StreamParts
+from firstword.app.core.interface import Audio, Flushed, StreamEvent, SynthesisStream
+from firstword.app.core.parts import SpokenRequest, StreamParts
 from firstword.app.core.phrase_cache import Phrase
 from firstword.app.core.request import SynthesisRequest
-from firstword.app.core.text import Mark, TextTask
+from firstword.app.core.text import TextTask
 from firstword.app.core.tokens import as_seen
 from firstword.app.errors import CancelReason, InvalidRequest, Restarting, SynthesisFailed, TtsError
 from firstword.app.events import Stopped, StreamEvents
@@ -129,11 +129,11 @@ class SpeechStream(SynthesisStream):
             self.stats.characters = num_characters
 
     def flush(self) -> None:
-        self._text.push(Mark.FLUSH)
+        self._text.push(Flushed())
 
     def finish_text(self) -> None:
         if not self._has_all_text:
-            self._text.push(Mark.END)
+            self._text.push(None)
             self._has_all_text = True
 
     def cancel(self, reason: CancelReason | BaseException | None) -> None:
@@ -166,21 +166,19 @@ class SpeechStream(SynthesisStream):
     async def _begin(self) -> Callable[[], Coroutine[Any, Any, None]]:
         """Wait for the speaker and a slot; return what then speaks."""
         parts, request, events = self._parts, self.request, self._events
-        key, phrase = None, None
-        if parts.phrases is not None:
-            key, phrase = await parts.phrases.find(request, self.reading, parts.speakers, parts.text.version)
+        key, phrase = await parts.phrases.find(request, self.reading, parts.speakers, parts.text.version)
         if phrase is not None:
             if parts.admission is not None:
                 parts.admission.refuse_if_draining()
             return partial(self._replay, phrase)
         began_s = events.clock()
         name, note_miss = self.reading.speaker, self.stats.first.note_speaker_miss
-        prepared = await parts.prepared(request, name, note_miss)
-        speaker = LeveledSpeaker(prepared)  # a reference is as loud as it came
         if request.voice.reference is None:
-            speaker = await parts.leveled(name, request.client, prepared)
+            speaker = await parts.leveled(name, request.client, note_miss)
+        else:
+            speaker = await parts.prepared(request, name, note_miss)  # as loud as it came
         if isinstance(request.speech, SentRecording):
-            check_converts(prepared)
+            check_converts(speaker)
         prepared_s = events.passed("speaker", began_s, **({"name": self.speaker} if self.speaker else {}))
         if parts.admission is not None:
             delivery = request.delivery
@@ -189,7 +187,7 @@ class SpeechStream(SynthesisStream):
         events.passed("queue", prepared_s, **counts)
         return partial(self._run, speaker, key)
 
-    async def _run(self, speaker: LeveledSpeaker, phrase_key: str | None) -> None:
+    async def _run(self, speaker: PreparedSpeaker, phrase_key: str | None) -> None:
         """Speak; keep what was spoken under the key, if there is one."""
         parts, text = self._parts, self._text
         audio = AudioTask(self._spoken, keeps=phrase_key is not None)
@@ -200,7 +198,7 @@ class SpeechStream(SynthesisStream):
             # A text that was still being written says nothing of how fast it could have been made.
             if self._slot is not None and self.request.mode == "whole" and self.request.delivery.is_played:
                 self._slot.made(audio.num_samples / self.sample_rate_hz, self._audio.held_up_s)
-            if parts.phrases is not None and phrase_key is not None and audio.pieces:
+            if phrase_key is not None and audio.pieces:
                 stats = self.stats
                 kept = Phrase(
                     audio.pieces, self.transcripts, stats.word_times, self.speaker, tuple(stats.warnings)

@@ -1,17 +1,16 @@
 """The text task of a stream: text in, runs of the language model out, one ahead of what is spoken."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import Enum, auto
 
 from firstword.app.core.interface import Flushed
-from firstword.app.core.parts import LeveledSpeaker, SpokenRequest
+from firstword.app.core.parts import SpokenRequest
 from firstword.app.core.transcript import Silence, UtteranceTranscript
 from firstword.app.core.word_aligner import UtteranceWords
 from firstword.app.errors import InvalidRequest
 from firstword.app.events import Stage
-from firstword.app.speakers.interface import SentRecording
+from firstword.app.speakers.interface import PreparedSpeaker, SentRecording
 from firstword.app.text.marks import Pause, Rate, Voice
 from firstword.app.text.other_languages import ItemFeed
 from firstword.app.text.segment import Item, Segment, first_sentence, main_language
@@ -22,11 +21,6 @@ _STALLED_S = 0.05  # without a new token: the language model waits for text
 _SPEAKING_TAKES_S = 0.4  # from the end of a text to its audio, at most but for a busy machine
 
 
-class Mark(Enum):
-    FLUSH = auto()
-    END = auto()
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Utterance:
     """One run of the language model: a segment, or in continuous mode all text up to a flush."""
@@ -35,13 +29,15 @@ class Utterance:
     transcript: UtteranceTranscript
     seed: int
     started_s: float
-    speaker: LeveledSpeaker
+    speaker: PreparedSpeaker
     uses_flow_prompt: bool
     rate: float
     words: UtteranceWords | None = None  # None: nobody asked
 
 
 Spoken = Utterance | Silence | Flushed
+Command = str | Flushed | None
+"""A piece of text, a flush that is told of behind the audio before it, or the end."""
 
 
 class TextTask:
@@ -54,27 +50,27 @@ class TextTask:
         """spoken: what its listener still has of it decides how long a writer may pause."""
         self.utterances: asyncio.Queue[Spoken | None] = asyncio.Queue(1)  # None: the end
         self.transcripts: list[UtteranceTranscript] = []
-        self._num_unspoken = 0  # of them: they take no seed
+        self._seed = spoken.seed  # of what is spoken next
         self._spoken = spoken
         self._request = spoken.request
         self._parts = spoken.parts
-        self._commands: asyncio.Queue[str | Mark] = asyncio.Queue(MAX_PENDING_COMMANDS)
+        self._commands: asyncio.Queue[Command] = asyncio.Queue(MAX_PENDING_COMMANDS)
         self._token_streams: list[TokenStream] = []  # of the language model, until they end
         self._open: Utterance | None = None  # the one that text is pushed to, in continuous mode
         self._ending_ids: tuple[int, ...] = ()  # of it, should it end here
-        self._own: LeveledSpeaker  # the request's speaker, from `run` on
+        self._own: PreparedSpeaker  # the request's speaker, from `run` on
         self._follows_text = spoken.reading.follows_text  # until it is known who speaks
-        self._named: LeveledSpeaker | None = None  # the speaker of what follows, where a mark names one
+        self._named: PreparedSpeaker | None = None  # the speaker of what follows, where a mark names one
         self._rate = 1.0  # of what follows
         self._char_start = 0  # of the item that is handled, in the stream's text
 
     @property
-    def _speaker(self) -> LeveledSpeaker:
+    def _speaker(self) -> PreparedSpeaker:
         """Who speaks what follows."""
         return self._own if self._named is None else self._named
 
-    def push(self, command: str | Mark) -> None:
-        """Take a piece of text or what happens behind it. Raises InvalidRequest if too much waits."""
+    def push(self, command: Command) -> None:
+        """Take what comes next. Raises InvalidRequest if too much waits."""
         try:
             self._commands.put_nowait(command)
         except asyncio.QueueFull:
@@ -88,7 +84,7 @@ class TextTask:
             self._parts.generator.stop(tokens)
         self._token_streams.clear()
 
-    async def run(self, speaker: LeveledSpeaker) -> None:
+    async def run(self, speaker: PreparedSpeaker) -> None:
         """Speak text as early as is safe; what cannot be spoken becomes no utterance.
 
         speaker: of the request, until a mark names another one.
@@ -118,18 +114,18 @@ class TextTask:
         await self.utterances.put(None)
 
     async def _speak_pieces(self, feed: ItemFeed) -> None:
-        command: str | Mark = ""
-        while command is not Mark.END:
+        command: Command = ""
+        while command is not None:
             command = await self._next_command()
             if isinstance(command, str):
                 await self._speak(await self._read(feed, command, False))
                 continue
-            await self._speak(await self._read(feed, "", True, command is Mark.END))
+            await self._speak(await self._read(feed, "", True, command is None))
             self._finish_open()
-            if command is Mark.FLUSH:
-                await self.utterances.put(Flushed())
+            if command is not None:
+                await self.utterances.put(command)
 
-    async def _next_command(self) -> str | Mark:
+    async def _next_command(self) -> Command:
         if self._open is None or not self._parts.pacing.writer_pause_s or self._request.pauses is not None:
             return await self._commands.get()
         async with asyncio.TaskGroup() as tasks:
@@ -188,7 +184,7 @@ class TextTask:
                 case Voice(name=None):
                     self._named = None
                 case Voice():
-                    self._named = await self._speaker_named(names[item.name or ""])
+                    self._named = await parts.leveled(names[item.name or ""], request.client)
                 case Rate():
                     self._rate = item.rate
             if isinstance(item, Segment | Pause):  # the source of the others goes with what follows
@@ -207,13 +203,9 @@ class TextTask:
         began_s = events.clock()
         name = info.default_speakers.get(language)
         if name is not None:
-            self._own = await self._speaker_named(name, self._spoken.stats.first.note_speaker_miss)
+            note_miss = self._spoken.stats.first.note_speaker_miss
+            self._own = await self._parts.leveled(name, self._request.client, note_miss)
         events.passed("speaker", began_s, name=name or info.default_speaker)
-
-    async def _speaker_named(self, name: str, on_miss: Callable[[], None] = lambda: None) -> LeveledSpeaker:
-        client = self._request.client
-        prepared = await self._parts.speakers.prepared(name, client, on_miss=on_miss)
-        return await self._parts.leveled(name, client, prepared)
 
     async def _continue(self, segment: Segment) -> None:
         """Push text to the open utterance, or open one for it."""
@@ -223,7 +215,6 @@ class TextTask:
         if self._open is None:
             if not text_ids:
                 self.transcripts.append(UtteranceTranscript(segment.source, 0, 0, self._char_start))
-                self._num_unspoken += 1
                 return
             self._open = await self._start(None)
             if segment.first_ids and segment.first_ids != text_ids:
@@ -249,15 +240,13 @@ class TextTask:
     async def _start(self, segment: Segment | None) -> Utterance:
         """Start the language model on a segment; None: its text is pushed later."""
         parts, request = self._parts, self._request
-        seed = self._spoken.seed + len(self.transcripts) - self._num_unspoken
         text_ids = None if segment is None else segment.text_ids
-        features, accent = self._speaker.prepared.features, self._spoken.reading.reading.accent
-        asked = parts.prompt_builder.utterance(features, text_ids, request.voice, seed, accent)
-        wants_words = request.delivery.wants_words
-        asked = replace(asked, sampling=request.sampling, wants_attention=wants_words)
+        features, accent = self._speaker.features, self._spoken.reading.reading.accent
+        asked = parts.prompt_builder.utterance(features, text_ids, request.voice, self._seed, accent)
+        asked = replace(asked, sampling=request.sampling, wants_attention=request.delivery.wants_words)
         tokens = parts.generator.start(asked)
         self._token_streams = [*(one for one in self._token_streams if not one.has_ended), tokens]
-        utterance = self._utterance(tokens, seed, wants_words)
+        utterance = self._utterance(tokens)
         if segment is not None:
             self._add_text(utterance, segment, len(segment.text_ids))
         await self._hand_on(utterance)
@@ -276,23 +265,21 @@ class TextTask:
         tokens = TokenStream()
         tokens.ids += speech
         tokens.end("eos")
-        await self._hand_on(self._utterance(tokens, self._spoken.seed))
+        await self._hand_on(self._utterance(tokens))
 
-    def _utterance(self, tokens: TokenStream, seed: int, wants_words: bool = False) -> Utterance:
+    def _utterance(self, tokens: TokenStream) -> Utterance:
         """Return an utterance of the speaker and the rate of now, its text to be added."""
-        parts, speaker, words = self._parts, self._speaker, None
-        if wants_words:
+        parts, request, speaker, words = self._parts, self._request, self._speaker, None
+        if request.delivery.wants_words and request.speech is None:
             samples_per_token = parts.info.sample_rate_hz / parts.info.token_rate_hz
             words = UtteranceWords(samples_per_token, parts.info.sample_rate_hz, self._rate)
         return Utterance(
             tokens=tokens,
             transcript=UtteranceTranscript(char_start=self._char_start),
-            seed=seed,
+            seed=self._seed,
             started_s=self._spoken.events.clock(),
             speaker=speaker,
-            uses_flow_prompt=parts.prompt_builder.uses_flow_prompt(
-                speaker.prepared.features, self._request.voice
-            ),
+            uses_flow_prompt=parts.prompt_builder.uses_flow_prompt(speaker.features, request.voice),
             rate=self._rate,
             words=words,
         )
@@ -300,4 +287,5 @@ class TextTask:
     async def _hand_on(self, spoken: Utterance | Silence) -> None:
         """Wait until it is the next one to be spoken."""
         self.transcripts.append(spoken.transcript)
+        self._seed += 1
         await self.utterances.put(spoken)

@@ -175,9 +175,8 @@ class SpeechEngine:
             self._workers.start("unloading", partial(self._unloading.run, self._admission))
         self._is_warm = True
         if self._loudness is not None:
-            phrases = self._parts.phrases
-            on_measured = phrases.clear if phrases is not None else lambda: None
-            self._workers.start("loudness", partial(self._loudness.run, self._speak_sentence, on_measured))
+            clear = self._parts.phrases.clear
+            self._workers.start("loudness", partial(self._loudness.run, self._speak_sentence, clear))
 
     @property
     def _unadmitted(self) -> StreamParts:

@@ -116,6 +116,7 @@ class PreparedSpeaker:
     features: Any = field(repr=False)  # `SpeakerFeatures` of models, with the transcript's text tokens
     prompt_state: Any = field(repr=False)  # of the flow, as the checkpoint's token2wav computes and takes it
     state_bytes: int  # of both in memory
+    gain: float = 1.0  # that brings its samples to the wanted loudness
 
 
 class Speakers(Protocol):

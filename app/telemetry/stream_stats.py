@@ -88,6 +88,11 @@ class StreamStats:
     word_times: WordTimes | None = None  # how they were found, where they were asked for
     warnings: list[str] = field(default_factory=list)  # about the text, for the client; in ASCII
 
+    def note_word_times(self, found: WordTimes) -> None:
+        """Note how words of an utterance were found; one that is estimated makes the stream's so."""
+        if self.word_times != "estimated":
+            self.word_times = found
+
     def on_event(self, event: Event) -> None:
         """Count what a stage took; a subscriber of the stream's events."""
         if not isinstance(event, Stage):
