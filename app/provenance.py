@@ -23,7 +23,8 @@ from firstword.app.content_credentials import (
     UnusableCredentials,
     read_manifest,
 )
-from firstword.app.options import InvalidOptions, ProvenanceOptions
+from firstword.app.options import InvalidOptions
+from firstword.app.server_options import ProvenanceOptions
 
 KEY_FILE: Final = "provenance.key"
 CREDENTIALS_DIRECTORY: Final = "provenance"

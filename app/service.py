@@ -20,8 +20,8 @@ from firstword.app.http.keys import KeyRing, UrlSigner
 from firstword.app.http.limits import Quotas
 from firstword.app.http.service import Clock, Service
 from firstword.app.http.surface import Surface
-from firstword.app.options import Limits, ServerOptions
 from firstword.app.provenance import open_provenance
+from firstword.app.server_options import Limits, ServerOptions
 from firstword.app.settings import InvalidSettings, Settings
 from firstword.app.speakers.consents import ConsentStore
 from firstword.app.speakers.interface import Speakers, max_bundle_bytes

@@ -22,14 +22,11 @@ from firstword.app.hosts.ray.options import RayOptions
 from firstword.app.options import (
     EngineOptions,
     InvalidOptions,
-    Limits,
     LMEngineOptions,
-    LogOptions,
     NetworkOptions,
-    ProvenanceOptions,
-    ServerOptions,
     SpeakerOptions,
 )
+from firstword.app.server_options import Limits, LogOptions, ProvenanceOptions, ServerOptions
 from firstword.app.surfaces.batches.options import BatchOptions
 from firstword.app.surfaces.grpc.options import GrpcOptions
 from firstword.app.surfaces.openai.options import OpenAIOptions

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from firstword.app.http.keys import KeyRing
-from firstword.app.options import ServerOptions
+from firstword.app.server_options import ServerOptions
 from firstword.app.service import own_directory, warn_of_open_door
 from firstword.app.settings import InvalidSettings
 

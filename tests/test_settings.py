@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from firstword.app.options import BUILTIN_CHECKPOINT, ServerOptions, VllmOptions
+from firstword.app.options import BUILTIN_CHECKPOINT, VllmOptions
+from firstword.app.server_options import ServerOptions
 from firstword.app.settings import (
     PREFIX,
     SETTINGS,

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from firstword.app.errors import RateLimited, TextTooLong, TtsError, UploadTooLarge
-from firstword.app.options import Limits
+from firstword.app.server_options import Limits
 
 FORM_BYTES = 64 * 1024  # what an upload's form may add to its file
 

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from firstword.app.http.errors import not_found
 from firstword.app.http.limits import BodyLimit, LimitOfBody, text_body
-from firstword.app.options import Limits
+from firstword.app.server_options import Limits
 
 if TYPE_CHECKING:
     from firstword.app.http.surface import Surface

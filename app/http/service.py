@@ -11,8 +11,8 @@ from firstword.app.core.interface import Engine, Stages
 from firstword.app.http.auth import Authenticator
 from firstword.app.http.connection_limits import HeldBytes
 from firstword.app.http.limits import Quotas
-from firstword.app.options import Limits
 from firstword.app.provenance import NO_MARKS, Provenance
+from firstword.app.server_options import Limits
 from firstword.app.speakers.consents import ConsentStore
 from firstword.app.speakers.interface import Speakers
 from firstword.app.telemetry.metrics import Metrics

@@ -11,8 +11,8 @@ from typing import Final
 from firstword.app.database import DatabaseError
 from firstword.app.errors import RateLimited, StoreFull, StoreUnavailable
 from firstword.app.http.limits import Quotas
-from firstword.app.options import Limits
 from firstword.app.postgresql import Postgres
+from firstword.app.server_options import Limits
 from firstword.app.supervisor import Supervisor
 
 EXCHANGE_S: Final = 1.0  # how often the database hears of the keys in use

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from firstword.app.commands.serve import CLOSING_S
-from firstword.app.options import ServerOptions
+from firstword.app.server_options import ServerOptions
 from firstword.app.settings import SETTINGS, variable_of
 
 UNIT = Path(__file__).parents[2] / "deploy/systemd/firstword.service"

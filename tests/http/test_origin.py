@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient, WebSocketDenialResponse
 
 from firstword.app.http.service import Service
-from firstword.app.options import ServerOptions
+from firstword.app.server_options import ServerOptions
 from tests.support.fake_engine import FakeEngine
 from tests.support.fake_speakers import FakeSpeakers
 from tests.support.serving import build_app, counted, error_of, make_services

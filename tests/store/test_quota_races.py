@@ -11,7 +11,7 @@ import pytest
 from firstword.app.database import DatabaseError
 from firstword.app.errors import RateLimited
 from firstword.app.http.shared_quotas import IDLE_S, SharedQuotas
-from firstword.app.options import Limits
+from firstword.app.server_options import Limits
 from tests.support.clock import Clock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]

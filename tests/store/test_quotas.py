@@ -9,8 +9,8 @@ import pytest
 from firstword.app import postgresql
 from firstword.app.errors import RateLimited, StoreUnavailable
 from firstword.app.http.shared_quotas import SharedQuotas
-from firstword.app.options import Limits
 from firstword.app.postgresql import Postgres
+from firstword.app.server_options import Limits
 from tests.store.conftest import Replicas
 from tests.support.clock import Clock
 

@@ -23,8 +23,8 @@ from firstword.app.http.limits import Quotas
 from firstword.app.http.schemas import ErrorAnswer
 from firstword.app.http.service import Clock, Service
 from firstword.app.http.surface import Surface
-from firstword.app.options import Limits, ServerOptions
 from firstword.app.provenance import NO_MARKS, Provenance
+from firstword.app.server_options import Limits, ServerOptions
 from firstword.app.service import surfaces_of
 from firstword.app.settings import Settings, SurfaceOptions
 from firstword.app.speakers.consents import ConsentStore

@@ -22,8 +22,9 @@ from firstword.app.audio.encode import encode_whole
 from firstword.app.audio.formats import SOURCE_TYPE
 from firstword.app.audio.watermark import DETECTOR_HZ, Watermark
 from firstword.app.content_credentials import SelfMadeSigner, read_manifest
-from firstword.app.options import InvalidOptions, ProvenanceOptions
+from firstword.app.options import InvalidOptions
 from firstword.app.provenance import NO_MARKS, Provenance, open_provenance
+from firstword.app.server_options import ProvenanceOptions
 from tests.support.fake_engine import FakeEngine
 from tests.support.serving import HELLO, error_of, in_process, make_services
 from tests.support.sounds import babble

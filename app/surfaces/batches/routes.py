@@ -24,7 +24,7 @@ from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import ERROR_ANSWERS, binary_answers
 from firstword.app.http.service import Service, ServiceHere
 from firstword.app.http.streaming import SYNTHETIC, BodyResponse, resolve_output_format
-from firstword.app.options import Limits
+from firstword.app.server_options import Limits
 from firstword.app.surfaces.batches.queue import Batches
 from firstword.app.surfaces.batches.schemas import (
     MAX_BATCH_CHARS,

@@ -9,7 +9,7 @@ import pytest
 
 from firstword.app.core.interface import Engine
 from firstword.app.http.keys import KeyRing
-from firstword.app.options import Limits
+from firstword.app.server_options import Limits
 from firstword.app.service import surfaces_running
 from firstword.app.surfaces.batches.options import BatchOptions
 from firstword.app.surfaces.batches.surface import BatchSurface

@@ -20,7 +20,8 @@ from firstword.app.http.keys import KeyRing
 from firstword.app.http.rpc import messages
 from firstword.app.http.rpc.call import STATUS
 from firstword.app.http.rpc.messages import DESCRIPTORS, INFERENCE, SPEECH, message
-from firstword.app.options import InvalidOptions, Limits
+from firstword.app.options import InvalidOptions
+from firstword.app.server_options import Limits
 from firstword.app.surfaces.grpc.options import GrpcOptions
 from firstword.app.surfaces.grpc.surface import GrpcSurface
 from tests.support.fake_engine import FakeEngine, speech

@@ -22,7 +22,7 @@ from firstword.app.errors import Overloaded, SynthesisFailed
 from firstword.app.http.rpc.call import Call
 from firstword.app.http.rpc.messages import POOL
 from firstword.app.http.service import Service
-from firstword.app.options import Limits
+from firstword.app.server_options import Limits
 from firstword.app.surfaces.inference.models import SPEECH_TOKEN_OFFSET
 from tests.support.fake_engine import INFO, FakeEngine, speech
 from tests.support.fake_stages import SAMPLES_PER_TOKEN, FakeStages

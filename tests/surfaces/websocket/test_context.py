@@ -13,7 +13,7 @@ from firstword.app.audio.formats import AudioFormat
 from firstword.app.core.interface import Audio
 from firstword.app.core.transcript import TimedWord
 from firstword.app.http.context import Context
-from firstword.app.options import Limits
+from firstword.app.server_options import Limits
 from tests.support import sounds
 from tests.support.fake_engine import (
     INFO,
