@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -25,6 +25,7 @@ from firstword.app.server_options import Limits, ServerOptions
 from firstword.app.settings import InvalidSettings, Settings
 from firstword.app.speakers.consents import ConsentStore
 from firstword.app.speakers.interface import Speakers, max_bundle_bytes
+from firstword.app.speakers.store_file import SPEAKERS_FILE
 from firstword.app.surfaces import conversion, cosyvoice, provenance, speakers, text, tokens, tts
 from firstword.app.surfaces.batches.surface import BatchSurface
 from firstword.app.surfaces.console import pages as console
@@ -130,9 +131,6 @@ class EngineParts(Protocol):
     def speakers(self) -> Speakers: ...
 
     @property
-    def consents(self) -> ConsentStore: ...
-
-    @property
     def stages(self) -> Stages: ...
 
 
@@ -201,13 +199,14 @@ async def running(
     async with (
         open_tracing(settings.log.tracing) as tracing,
         (opening or partial(own_engine, settings, loading))(metrics, postgres, marks.watermark) as parts,
+        open_consents(settings.speakers.data_dir, postgres) as consents,
         Usage(usage_store, metrics) as usage,
         open_quotas(settings.limits, clock, postgres) as quotas,
     ):
         yield Service(
             engine=parts.engine,
             speakers=parts.speakers,
-            consents=parts.consents,
+            consents=consents,
             stages=parts.stages,
             auth=Authenticator(keys, UrlSigner(usage.secret, keys), settings.server.public_lists),
             limits=settings.limits,
@@ -218,6 +217,17 @@ async def running(
             tracing=tracing,
             provenance=marks,
         )
+
+
+@asynccontextmanager
+async def open_consents(data_dir: Path, postgres: "Postgres | None") -> AsyncIterator[ConsentStore]:
+    """Open what speakers have consented to, once there is a store of them. Raise DatabaseError."""
+    if postgres is None:
+        consents = await asyncio.to_thread(ConsentStore.open, data_dir / SPEAKERS_FILE)
+    else:
+        consents = await asyncio.to_thread(ConsentStore, postgres.database("consents"))
+    with closing(consents):
+        yield consents
 
 
 @asynccontextmanager

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from firstword.app.database import Database, DatabaseError, Schema, SqlDatabase
-from firstword.app.engine.speaker_parts import SPEAKERS_FILE
 from firstword.app.postgresql import Postgres, is_postgres
 from firstword.app.service import BATCH_DIRECTORY, USAGE_FILE
 from firstword.app.speakers.consents import ConsentStore
-from firstword.app.speakers.store_file import SPEAKERS
+from firstword.app.speakers.store_file import SPEAKERS, SPEAKERS_FILE
 from firstword.app.surfaces.batches.store import AUDIO_PIECE_BYTES, BATCHES, BATCHES_FILE
 from firstword.app.telemetry.usage import USAGE
 

@@ -3,9 +3,10 @@
 import asyncio
 from importlib.metadata import version
 
+from firstword.app.core.phrase_cache import PhraseCache
 from firstword.app.core.request import EngineInfo
 from firstword.app.engine.loading import LoadedNetworks
-from firstword.app.speakers.registry import SpeakerRegistry
+from firstword.app.speakers.registry import RegistryHooks, SpeakerRegistry
 from firstword.app.telemetry.metrics import Metrics
 from firstword.models.networks import TokenEvents
 from firstword.models.token2wav_step import StepTimes
@@ -30,6 +31,15 @@ def token_events(metrics: Metrics, loaded: LoadedNetworks, max_streams: int) -> 
         on_restart=metrics.engine_restarts.inc,
         max_streams=max_streams,
     )
+
+
+def registry_hooks(metrics: Metrics, num_readers: int) -> RegistryHooks:
+    cache_misses = metrics.speaker_cache_misses.inc
+    return RegistryHooks(metrics.speaker_cache_hits.inc, cache_misses, num_readers=num_readers)
+
+
+def phrase_cache(metrics: Metrics, max_bytes: int) -> PhraseCache:
+    return PhraseCache(max_bytes, metrics.phrase_cache_hits.inc, metrics.phrase_cache_misses.inc)
 
 
 def observe_batch(metrics: Metrics, size: int, times: StepTimes) -> None:

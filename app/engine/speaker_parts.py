@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from firstword.app.engine.loading import LoadedNetworks
 from firstword.app.engine.loudness import Loudness
 from firstword.app.options import SpeakerOptions
-from firstword.app.speakers.consents import ConsentStore
 from firstword.app.speakers.enrolment import SpeakerNetworks
 from firstword.app.speakers.registry import DEFAULT_MAX_BUNDLE_BYTES, RegistryHooks, SpeakerRegistry
 from firstword.app.speakers.store import SpeakerStore
+from firstword.app.speakers.store_file import SPEAKERS_FILE
 from firstword.app.speakers.tables import SpeakerTables
 from firstword.models.cuda import card_bytes
 from firstword.models.runtimes.interface import Device
@@ -23,7 +23,6 @@ from firstword.models.token2wav import Token2Wav
 if TYPE_CHECKING:
     from firstword.app.postgresql import Postgres  # psycopg is an extra
 
-SPEAKERS_FILE = "speakers.sqlite3"
 LOUDNESS_FILE = "loudness.json"
 
 
@@ -66,13 +65,6 @@ def open_store(options: SpeakerOptions, postgres: "Postgres | None") -> SpeakerT
     from firstword.app.speakers.shared_store import SharedSpeakerStore
 
     return SharedSpeakerStore(postgres)
-
-
-def open_consents(options: SpeakerOptions, postgres: "Postgres | None") -> ConsentStore:
-    """Raises DatabaseError."""
-    if postgres is None:
-        return ConsentStore.open(options.data_dir / SPEAKERS_FILE)
-    return ConsentStore(postgres.database("consents"))
 
 
 @asynccontextmanager

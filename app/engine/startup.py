@@ -2,26 +2,29 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from firstword.app.audio.watermark import Watermark
 from firstword.app.budget import DEFAULT_LIMITS, WorkLimits
-from firstword.app.core.parts import PostProcessing
-from firstword.app.core.phrase_cache import PhraseCache
 from firstword.app.engine.capacity import capacity_file, open_admission
 from firstword.app.engine.engine import SpeechEngine
 from firstword.app.engine.loading import NetworksLoading, choose_num_readers, load_in_thread
-from firstword.app.engine.observing import describe, observe_batch, token_events
-from firstword.app.engine.speaker_parts import open_consents, open_speakers
+from firstword.app.engine.observing import (
+    describe,
+    observe_batch,
+    phrase_cache,
+    registry_hooks,
+    token_events,
+)
+from firstword.app.engine.speaker_parts import open_speakers
 from firstword.app.engine.stages import NetworkStages
 from firstword.app.engine.unloading import LoadOnDemandThreads, open_unloading
 from firstword.app.engine.voice_parts import checked_watermark, load_front_ends, start_parts
 from firstword.app.options import EngineOptions, LMEngineOptions, NetworkOptions, SpeakerOptions
-from firstword.app.speakers.consents import ConsentStore
-from firstword.app.speakers.registry import DEFAULT_MAX_BUNDLE_BYTES, RegistryHooks, SpeakerRegistry
+from firstword.app.speakers.registry import DEFAULT_MAX_BUNDLE_BYTES, SpeakerRegistry
 from firstword.app.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -48,7 +51,6 @@ class RunningEngine:
 
     engine: SpeechEngine
     speakers: SpeakerRegistry
-    consents: ConsentStore
     stages: NetworkStages
 
 
@@ -73,11 +75,7 @@ async def running_engine(
     unloading = open_unloading(
         engine_options.unload_after_s, loaded, speaker_networks, options.networks, options.lm_engines
     )
-    hooks = RegistryHooks(
-        metrics.speaker_cache_hits.inc,
-        metrics.speaker_cache_misses.inc,
-        num_readers=choose_num_readers(loaded.device),
-    )
+    hooks = registry_hooks(metrics, choose_num_readers(loaded.device))
     if unloading is not None:
         hooks = replace(hooks, threads=partial(LoadOnDemandThreads, unloading))
     async with open_speakers(
@@ -112,16 +110,12 @@ async def running_engine(
             parts,
             on_event=metrics.on_event,
             admission=admission,
-            post_processing=PostProcessing(
-                engine_options.trim_silence,
-                None if loudness is None else loudness.gain_of,
-                checked_watermark(options.watermark, info.sample_rate_hz),
+            post_processing=replace(
+                parts.post_processing,
+                gain_of=None if loudness is None else loudness.gain_of,
+                watermark=checked_watermark(options.watermark, info.sample_rate_hz),
             ),
-            phrases=PhraseCache(
-                engine_options.phrase_cache_mb << 20,
-                metrics.phrase_cache_hits.inc,
-                metrics.phrase_cache_misses.inc,
-            ),
+            phrases=phrase_cache(metrics, engine_options.phrase_cache_mb << 20),
         )
         engine = SpeechEngine(parts, metrics, loudness, unloading)
         try:
@@ -138,7 +132,6 @@ async def running_engine(
                 admission,
                 parts.post_processing.watermark,
             )
-            with closing(await asyncio.to_thread(open_consents, options.speakers, postgres)) as consents:
-                yield RunningEngine(engine, speakers, consents, stages)
+            yield RunningEngine(engine, speakers, stages)
         finally:
             await asyncio.shield(engine.aclose())

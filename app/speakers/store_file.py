@@ -11,6 +11,7 @@ from firstword.app.database import Database, Schema
 
 logger = logging.getLogger(__name__)
 
+SPEAKERS_FILE = "speakers.sqlite3"  # in the data directory
 APPLICATION_ID = 0x46575350  # "FWSP", in the header of the file
 SCHEMA_VERSION = 2  # 1: without owners; a release that knows none must not open 2
 

@@ -9,10 +9,9 @@ from filelock import FileLock
 
 from firstword.app.commands import backup as backup_module
 from firstword.app.database import Database
-from firstword.app.engine.speaker_parts import SPEAKERS_FILE
 from firstword.app.service import LOCK_FILE, USAGE_FILE
 from firstword.app.speakers.store import SpeakerStore
-from firstword.app.speakers.store_file import SPEAKERS
+from firstword.app.speakers.store_file import SPEAKERS, SPEAKERS_FILE
 from firstword.app.surfaces.batches.store import BatchStore, NewItem
 from firstword.app.telemetry.usage import UsageStore
 from tests.commands.typed import refused, run

@@ -30,7 +30,6 @@ from firstword.app.http.app import build_app
 from firstword.app.provenance import open_provenance
 from firstword.app.service import own_engine, running, shared_store, surfaces_of, surfaces_running
 from firstword.app.settings import InvalidSettings, Settings
-from firstword.app.speakers.consents import ConsentStore
 from firstword.app.speakers.shared_store import SharedSpeakerStore
 from firstword.app.surfaces.openai.options import MAX_DESCRIBED
 from firstword.app.telemetry.logs import configure_logging
@@ -129,7 +128,6 @@ def engines(settings: Settings, opening: Opening | None = None) -> Application:
 class RemoteParts:
     engine: RemoteEngine
     speakers: RemoteSpeakers
-    consents: ConsentStore
     stages: RemoteStages
 
 
@@ -182,8 +180,7 @@ async def remote_parts(
     metrics.registry.register(EngineMetrics(engine))
     watching = asyncio.create_task(engine.watch(), name="engines")
     try:
-        consents = ConsentStore(postgres.database("consents"))
-        yield RemoteParts(engine, speakers, consents, RemoteStages(link, said.stages))
+        yield RemoteParts(engine, speakers, RemoteStages(link, said.stages))
     finally:
         watching.cancel()
         await asyncio.wait([watching])
