@@ -6,11 +6,15 @@ which only a reading checks; code that builds a group itself gives it what it wa
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import Field, SecretStr
 
+from firstword.app.budget import DEFAULT_LIMITS, WorkLimits
 from firstword.app.option_values import HomePath
+
+if TYPE_CHECKING:
+    from firstword.app.audio.watermark import Watermark  # numpy
 
 BUILTIN_CHECKPOINT: Final = Path(__file__).parent.parent / "models" / "builtin"
 _MIB = 1024 * 1024
@@ -352,6 +356,18 @@ class LMEngineOptions:
 
     vllm: VllmOptions = VllmOptions()
     trtllm: TrtllmOptions = TrtllmOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class StartOptions:
+    """The settings of an engine, in their groups."""
+
+    networks: NetworkOptions
+    engine: EngineOptions
+    speakers: SpeakerOptions
+    lm_engines: LMEngineOptions
+    work: WorkLimits = DEFAULT_LIMITS
+    watermark: "Watermark | None" = None  # laid into all that is spoken
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from firstword.app.http.keys import KeyRing, UrlSigner
 from firstword.app.http.limits import Quotas
 from firstword.app.http.service import Clock, Service
 from firstword.app.http.surface import Surface
+from firstword.app.options import StartOptions
 from firstword.app.provenance import open_provenance
 from firstword.app.server_options import Limits, ServerOptions
 from firstword.app.settings import InvalidSettings, Settings
@@ -152,7 +153,7 @@ async def own_engine(
 
     loading: the networks' future, if loading has begun. The others are those of an `EngineOpening`.
     """
-    from firstword.app.engine.startup import StartOptions, running_engine  # torch, which surfaces do without
+    from firstword.app.engine.startup import running_engine  # torch, which surfaces do without
 
     async with running_engine(
         StartOptions(

@@ -20,9 +20,9 @@ from rich.table import Table
 from firstword.app.clients import ANYBODY
 from firstword.app.core.interface import Audio, Engine
 from firstword.app.core.request import Delivery, SynthesisRequest, VoiceChoice
-from firstword.app.engine.startup import StartOptions, running_engine
+from firstword.app.engine.startup import running_engine
 from firstword.app.errors import TtsError
-from firstword.app.options import BackendChoice, InvalidOptions
+from firstword.app.options import BackendChoice, InvalidOptions, StartOptions
 from firstword.app.settings import InvalidSettings, Settings, load_settings
 from firstword.app.telemetry.metrics import Metrics
 from firstword.bench.arguments import count, counts

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from firstword.app.audio.watermark import Watermark
-from firstword.app.budget import DEFAULT_LIMITS, WorkLimits
 from firstword.app.engine.capacity import capacity_file, open_admission
 from firstword.app.engine.engine import SpeechEngine
 from firstword.app.engine.loading import NetworksLoading, choose_num_readers, load_in_thread
@@ -23,7 +21,7 @@ from firstword.app.engine.speaker_parts import open_speakers
 from firstword.app.engine.stages import NetworkStages
 from firstword.app.engine.unloading import LoadOnDemandThreads, open_unloading
 from firstword.app.engine.voice_parts import checked_watermark, load_front_ends, start_parts
-from firstword.app.options import EngineOptions, LMEngineOptions, NetworkOptions, SpeakerOptions
+from firstword.app.options import StartOptions
 from firstword.app.speakers.registry import DEFAULT_MAX_BUNDLE_BYTES, SpeakerRegistry
 from firstword.app.telemetry.metrics import Metrics
 
@@ -31,18 +29,6 @@ if TYPE_CHECKING:
     from firstword.app.postgresql import Postgres  # psycopg is an extra
 
 QUIET_S = 0.5  # without a stream, before a speaker that nobody has asked for yet is prepared
-
-
-@dataclass(frozen=True, slots=True)
-class StartOptions:
-    """The settings of an engine, in their groups."""
-
-    networks: NetworkOptions
-    engine: EngineOptions
-    speakers: SpeakerOptions
-    lm_engines: LMEngineOptions
-    work: WorkLimits = DEFAULT_LIMITS
-    watermark: Watermark | None = None  # laid into all that is spoken
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from firstword.app.engine.startup import StartOptions
 from firstword.app.errors import SynthesisFailed
+from firstword.app.options import StartOptions
 from firstword.bench import offline
 from tests.support.fake_engine import SAMPLE_RATE_HZ, SAMPLES_PER_CHARACTER, FakeEngine
 

@@ -11,8 +11,8 @@ from unittest.mock import patch
 from firstword.app.clients import ANYBODY
 from firstword.app.core.interface import Audio
 from firstword.app.core.request import Delivery, Mode, SynthesisRequest
-from firstword.app.engine.startup import StartOptions, running_engine
-from firstword.app.options import EngineOptions, LMEngineOptions, NetworkOptions, SpeakerOptions
+from firstword.app.engine.startup import running_engine
+from firstword.app.options import EngineOptions, LMEngineOptions, NetworkOptions, SpeakerOptions, StartOptions
 from firstword.app.telemetry.metrics import Metrics
 from firstword.bench.gpu.pretended.device import PretendedGpu, pretended_gpu
 from firstword.bench.gpu.pretended.ledger import Ledger
