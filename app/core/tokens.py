@@ -47,9 +47,10 @@ class PromptBuilder:
 
         Raises InvalidRequest for an instruction, a speaker or a mode that the checkpoint cannot take.
         """
-        mode, family, instruction = self._mode(speaker, voice), self.config.family, voice.instruct or ""
+        mode = self._mode(speaker, voice)
+        ids, instruction = text_ids or (), voice.instruct or ""
         try:
-            given = modes.model_input(mode, family, speaker, text_ids or (), instruction, self.tokenizer)
+            given = modes.model_input(mode, self.config.family, speaker, ids, instruction, self.tokenizer)
         except ModeError as error:
             unasked = "speaker" if voice.instruct is None else "instruct"
             raise InvalidRequest(str(error), "voice_mode" if voice.mode is not None else unasked) from error
@@ -77,13 +78,14 @@ class PromptBuilder:
 
     def _mode(self, speaker: SpeakerFeatures, voice: VoiceChoice) -> modes.Mode:
         """Return the mode that is asked for, else the one by the instruction and the speaker."""
-        family, is_instructed, continues = (
-            self.config.family,
-            voice.instruct is not None,
-            self.continues_prompts,
-        )
         try:
-            return modes.choose_mode(family, speaker, is_instructed, voice.mode, continues_prompts=continues)
+            return modes.choose_mode(
+                self.config.family,
+                speaker,
+                voice.instruct is not None,
+                voice.mode,
+                continues_prompts=self.continues_prompts,
+            )
         except ModeError as error:
             raise InvalidRequest(str(error), "voice_mode") from error
 
