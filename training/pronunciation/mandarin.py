@@ -45,8 +45,9 @@ def write_phrases(path: Path) -> None:
     characters |= _DEFAULTS
     phrases = _with_dictionary_tones(phrases)
     phrases |= _endings(phrases)
-    phrases |= _corrections(characters, phrases)
-    phrases |= _adverbs(phrases) | _with_traditional_zhe(phrases)
+    corrections = _corrections(characters, phrases)
+    phrases |= corrections
+    phrases |= _adverbs(phrases) | corrections | _with_traditional_zhe(phrases)
     phrases = _with_own_tones(characters, phrases)
     lines = {one: simplified.get(one, read) for one, read in characters.items() if _CHARACTER.match(one)}
     table = str.maketrans(simplified)
