@@ -66,18 +66,18 @@ class Normalizer:
 
     def normalize_phrase(self, phrase: Phrase, language: str) -> str:
         """Return "" where nothing of the phrase can be spoken. In Chinese a line's end is a pause."""
-        spoken = self._said(phrase, language)
-        if spoken and languages.primary_language(language) in CHINESE and _begins_line(phrase):
+        primary = languages.primary_language(language)
+        spoken = self._said(phrase, primary)
+        if spoken and primary in CHINESE and _begins_line(phrase):
             return f"，{spoken}"
         return spoken
 
-    def _said(self, phrase: Phrase, language: str) -> str:
+    def _said(self, phrase: Phrase, primary: str) -> str:
         if phrase.is_mark:
             return phrase.text
         written = phrase.text
         if (pause := cell_pause(written, phrase.source, phrase.previous, phrase.following)) is not None:
-            return "，" if pause == "," and languages.primary_language(language) in CHINESE else pause
-        primary = languages.primary_language(language)
+            return "，" if pause == "," and primary in CHINESE else pause
         if written in vocabulary.ARROWS and primary == "en":
             return say_arrow(phrase)
         if is_tick_box(written, phrase.previous) or is_heart(written, phrase.previous, phrase.following):

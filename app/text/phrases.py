@@ -45,10 +45,10 @@ _ZONES = frozenset(contexts.ZONES.split("|"))
 _ERAS = frozenset({"AD", "BC", "CE", "BCE", "A.D", "B.C", "C.E", "B.C.E"})
 _OPERATORS = frozenset({*vocabulary.OPERATORS, *LATEX})
 _AFTER_NUMBER = frozenset(
-    {*AFTER_NUMBER, *vocabulary.SCALES, *units.CODES, *vocabulary.OPERATORS, *_ERAS, "of"}
+    {*AFTER_NUMBER, *vocabulary.SCALES, *units.CODES, *vocabulary.OPERATORS, *_ERAS, "of", "y/o"}
 )
 _OPENERS = frozenset({*vocabulary.OPERATORS, *units.CODES, *contexts.STATES, *contexts.LETTERS, "AD", "A.D."})
-_BEFORE_NUMBER = frozenset({*units.CODES, "AD", "A.D."})
+_BEFORE_NUMBER = frozenset({*units.CODES, "AD", "A.D.", "BC", "B.C."})
 _STREET = re.compile(r"\d{1,5}[A-Z]?(?: (?:[NSEW]\.?){1,2})?(?: (?:[A-Z][\w.'’-]*|\d+(?:st|nd|rd|th))){0,4}")
 _STREET_WORD = re.compile(r"(?:[A-Z][\w.'’-]*|\d+(?:st|nd|rd|th)),?")
 _STREET_KINDS = frozenset({*contexts.STREETS, *contexts.STREET_WORDS})
@@ -58,6 +58,8 @@ _STAYS_OPEN = re.compile(
     r"[\d½⅓⅔¼¾⅛][\s-]?"  # an abbreviated unit: "5 oz."
     r"(?:ft|in|oz|lbs?|min|sec|hrs?|yd|tbsp|tsp|pt|qt|gal|mos?|wks?|yrs?|pcs?|pkg)\.$"
     r"|(?:^|[\s(])\d{1,3}!$"  # a factorial: "5! = 120"
+    r"|\d[-–]c\.$"  # a year, and one that is not known for certain: "1450-c. 1516"
+    rf"|\d (?:{'|'.join(vocabulary.NUMBERED_BOOKS)})\.$"  # of a verse: "1 Sam. 3:4"
     rf"|{TEXT_OPENING.pattern}"  # words within a formula: "\text{kinetic"
     rf"|(?:{'|'.join(vocabulary.WEEKDAYS)}),$"  # a weekday before a date: "Mon,"
     rf"|(?:{vocabulary.MONTH})\b.*\d\w*,$"  # a month and day before a year: "June 5,"
@@ -256,6 +258,7 @@ def _joins(phrase: str, word: str) -> bool:
         or (stem in contexts.COMPASS and phrase[-1:] in "°'′’\"″”")
         or (vocabulary.HALF_OF_DAY.fullmatch(bare) and phrase[-1:].isdigit())
         or (stem in _ZONES and (phrase[-1:] in "mM." or ":" in phrase))
+        or (stripped[:-1] in vocabulary.NUMBERED_BOOKS and phrase.strip(" (") in ("1", "2", "3"))
         or (_STREET_WORD.fullmatch(stripped) and _is_in_street(phrase.strip(), stripped))
     )
 
@@ -273,6 +276,6 @@ def _is_in_street(phrase: str, word: str) -> bool:
     """Whether a phrase is a house number and names, and no kind of street yet but before a compass letter."""
     if _STREET.fullmatch(phrase) is None or (" " not in phrase and vocabulary.is_title(word)):
         return False
-    if vocabulary.is_company(word):
+    if vocabulary.is_company(word) or vocabulary.is_book(word):
         return False
     return phrase.rpartition(" ")[2].rstrip(".") not in _STREET_KINDS or word.rstrip(",.") in contexts.COMPASS

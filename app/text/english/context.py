@@ -1,5 +1,6 @@
 """What stands around a place in an English phrase, and a tag of it."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -37,6 +38,11 @@ def value_of(fields: Fields, name: str) -> str:
     return value
 
 
+_ASIDE = re.compile(
+    r"\([A-Za-z]\s?=\s?[\d.,]+\)"
+)  # "(n=512)", which makes no formula of what stands before it
+
+
 class Context:
     """What stands around a place in a phrase."""
 
@@ -46,7 +52,9 @@ class Context:
 
     @cached_property
     def has_equals(self) -> bool:
-        return "=" in self.text or "=" in (self.phrase.previous, self.phrase.following)
+        if "=" in (self.phrase.previous, self.phrase.following):
+            return True
+        return "=" in self.text and "=" in _ASIDE.sub("", self.text)
 
     def behind(self, start: int, count: int = 1) -> list[str]:
         """The last words before a place, the nearest first, without punctuation; a sentence's end "

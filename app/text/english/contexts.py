@@ -70,7 +70,15 @@ TEMPERED = _words(
 )
 WEATHERED = _words("outside outdoors today tonight tomorrow")
 # m is minutes beside one of these, and with hours or seconds in the same phrase.
-WAITED = _words("wait waited waiting in for every within after another last past next about took takes")
+WAITED = _words(
+    "wait waited waiting in for every within after another last past next about took takes "
+    "prep cook bake simmer boil rest chill marinate soak knead"
+)
+KEPT = _words("closed open every")  # of hours: behind one of these "Sun" is a day
+ON_DAY = _words(
+    "on by until till from this next last departs departing leaves leaving starts starting begins"
+)
+"""Behind one of these "Sat" and "Sun" are days where a number follows."""
 AGO = _words("ago later left remaining earlier")
 SIZES = _words("tall high wide long deep thick x by")
 TIMED = _words("timeout timer interval delay pause break countdown")
@@ -99,7 +107,7 @@ ELEMENTS = _words(
     "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr "
     "Y Zr Mo Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce W Pt Au Hg Tl Pb Bi U"
 )
-SCORED = _words("score scored scores rated rating graded")
+SCORED = _words("score scored scores rated rating graded solid")
 GIVEN = _words("give gives gave got rate rates")  # a score, with "it" or "a" between: "gave it 8/10"
 PRAISED = _words("would recommend recommended highly best perfect amazing excellent")
 """Behind "10/10" at the start of a text, which else may be a day."""
@@ -112,7 +120,7 @@ AGED = _words("and but or who with at in is was now today")
 VERSIONS = _words("version python release ubuntu node chapter section v")
 RAISED = _words("hike hikes cut cuts rise rises move increase rate")  # behind "25bp", of basis points
 LINES = _words("modem modems link line connection bitrate serial baud")
-SCORES = _words("star stars points")
+SCORES = _words("star stars points imo imho tbh")
 PRESSURE = _words("pressure bp")
 OF = _words("of")
 COMPARED_BEHIND = _words("is are was were be been to of at by from if when than with")
@@ -161,10 +169,16 @@ CLOSED = _words("close closes closed open opens sale valid week weekend trip vac
 MONTH_BEHIND = _words(
     "on in of since until till by from last next this early late mid before after during every"
 )
+MONTH_OF_YEAR_BEHIND = (MONTH_BEHIND | DATE_BEHIND | _words("exp expires expiry expiring to between and")) - {
+    "of",
+    "is",
+}
+"""Behind one of these "9/2024" is a month."""
+FILES = _words("no nos case resolution decree regulation directive file order act law bill decision")
 
 # Chapter and verse behind one of these.
 SCRIPTURE = _words(
-    "ps gen rom cor matt rev isa heb eph deut lev prov jer exod thess ezek "
+    "ps gen rom cor chron matt rev isa heb eph deut lev prov jer exod thess ezek "
     "genesis exodus leviticus deuteronomy joshua judges ruth samuel kings chronicles ezra nehemiah esther "
     "job psalm psalms proverbs ecclesiastes isaiah jeremiah ezekiel daniel hosea joel amos jonah micah "
     "malachi matthew mark luke john acts romans corinthians galatians ephesians philippians colossians titus "

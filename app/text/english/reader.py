@@ -6,6 +6,7 @@ from firstword.app.text.english import contexts, vocabulary
 from firstword.app.text.english.context import Tag
 from firstword.app.text.english.tagger import begins_sentence, is_saint, tag
 from firstword.app.text.english.verbalizer import verbalize
+from firstword.app.text.factorials import part_factorials
 from firstword.app.text.phrases import Phrase
 
 # ruff: noqa: RUF001  typographic dashes and signs are meant
@@ -101,8 +102,15 @@ _NAMES_OR_FUNCTION = re.compile(
 _MISSING_BLANK = re.compile(r"(?<=[a-z]{3})\.(?=[A-Z][a-z]{2,}(?:\W|$))")
 _SMALL_ROMAN = contexts.SMALL_ROMANS
 _LONGER = frozenset(
-    {*vocabulary.COUNTED, *contexts.STREETS, *vocabulary.WEEKDAYS, *_SMALL_ROMAN}
+    {
+        *vocabulary.COUNTED,
+        *contexts.STREETS,
+        *vocabulary.WEEKDAYS,
+        "Sun.",
+        *_SMALL_ROMAN,
+    }
 )  # words that may stand for a longer one
+_IONS = frozenset({"Cl-", "Br-", "OH-"})
 _WHOLE_AND_PART = re.compile(r"(?<=\d)  (?=\d+/)")
 
 
@@ -111,6 +119,7 @@ def say_english(text: str, phrase: Phrase) -> str:
     if text.isalpha() and text.isascii() and not text.isupper() and text not in _LONGER:
         return vocabulary.SHORT_FORMS.get(text, text)
     if "=" in text:
+        text = part_factorials(text)
         text = _COMPARISON.sub(lambda sign: _COMPARISONS[sign[0]], text)
         text = _EQUALS_BEHIND_CALL.sub("", text)
     if text == "$" and (not phrase.previous or "\n" in phrase.source):
@@ -187,6 +196,7 @@ def _is_special(text: str) -> bool:
         or bare.removesuffix("'s").removesuffix("’s").isupper()
         or not bare.isascii()
         or bare in _LONGER
+        or bare in _IONS
         or "." in bare.rstrip(".")
         or bare in vocabulary.SHORT_FORMS
         or _NAMES_OR_FUNCTION.fullmatch(text) is not None

@@ -17,6 +17,8 @@ _LETTERED = frozenset(
     {"Apt", "Apt.", "apt.", "Rm", "Rm.", "Ste", "Ste.", "Fig.", "fig.", "Bldg", "Bldg.", "p."}
 )
 _VERSE = re.compile(r"\d{1,3}:\d")
+_ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)")
+_TIME = re.compile(r"\d{1,2}[:.]\d\d")
 _CODE = re.compile(r"[A-Z]{1,4}-?\d[A-Z\d-]*")
 _DAYS = "|".join(vocabulary.WEEKDAYS)
 _DAY_BEFORE = re.compile(rf"\b(?:{_DAYS}) [-–]\s*$|\b(?:{_DAYS}), (?:{_DAYS}),? (?:&|and|or)\s*$")
@@ -47,8 +49,9 @@ def _long_form(word: str, phrase: Phrase) -> str | None:
         return "Saint" if is_saint(phrase) else "Street"
     if counted := _counted_form(word, following, phrase.previous):
         return counted
-    if word in vocabulary.WEEKDAYS and is_weekday(word, phrase):
-        return vocabulary.WEEKDAYS[word]
+    is_day = word in vocabulary.WEEKDAYS and is_weekday(word, phrase)
+    if is_day or (word == "Sun." and phrase.previous.lower() in contexts.KEPT):
+        return vocabulary.WEEKDAYS[word.rstrip(".")]
     if word in contexts.STREETS and phrase.previous[:1].isdigit() and phrase.previous[-1:].isalpha():
         return contexts.STREETS[word]
     if word == "Sr." and following[:1].isupper() and not phrase.previous[:1].isupper():
@@ -67,9 +70,15 @@ def _long_form(word: str, phrase: Phrase) -> str | None:
 
 
 def _counted_form(word: str, following: str, previous: str) -> str | None:
-    """What an abbreviation stands for before a number or a verse."""
+    """What an abbreviation stands for beside a number or before a verse."""
+    if word == "c." and _ORDINAL.fullmatch(previous):
+        return "century"
+    if word == "fl." and following[:1].isdigit():
+        return "flourished"
     if word in vocabulary.BOOKS and _VERSE.match(following):
         return vocabulary.BOOKS[word]
+    if word in vocabulary.TIMED and _TIME.match(following):
+        return vocabulary.TIMED[word]
     if word in vocabulary.COUNTED:
         is_before_code = word in _LETTERED or (
             word in _NUMBERS and previous.lower() in contexts.NAMED_BY_CODE
@@ -114,7 +123,11 @@ def is_weekday(word: str, phrase: Phrase) -> bool:
     )
     if is_listed or vocabulary.MONTH_NAME.fullmatch(following) or _DAY_BEFORE.search(phrase.before):
         return True
-    return (following[:1].isdigit() or following in ("-", "–")) and word not in vocabulary.WORDS_TOO
+    if previous.lower() in contexts.KEPT and not following[:1].isupper():
+        return True
+    if word in vocabulary.WORDS_TOO:
+        return following[:1].isdigit() and previous.lower() in contexts.ON_DAY
+    return following[:1].isdigit() or following in ("-", "–")
 
 
 def begins_sentence(word: str) -> bool:

@@ -111,6 +111,8 @@ COUNTED = {
     "pg.": "page",
     "para.": "paragraph",
     "ver.": "version",
+    "Ep.": "Episode",
+    "ep.": "episode",
     "ext.": "extension",
     "Ext.": "extension",
     "ext": "extension",
@@ -133,6 +135,8 @@ COUNTED = {
     "tel.": "telephone",
     "Tel.": "telephone",
 }
+# Before a time of day, as timetables have them.
+TIMED = {"Dep.": "Departs", "dep.": "departs", "Arr.": "Arrives", "arr.": "arrives"}
 # Their full stop ends no sentence, whatever follows.
 BETWEEN = {
     "e.g.": "for example",
@@ -152,6 +156,7 @@ BETWEEN = {
 # Their full stop ends a sentence where the next word is one that begins sentences, or none follows.
 ABBREVIATIONS = {
     "etc.": "et cetera",
+    "p.a.": "per annum",
     "doz.": "dozen",
     "Acct.": "Account",
     "acct.": "account",
@@ -224,8 +229,12 @@ BOOKS = {
     },
     **{"Isa.": "Isaiah", "Jer.": "Jeremiah", "Ezek.": "Ezekiel", "Rom.": "Romans"},
     **{"Cor.": "Corinthians", "Eph.": "Ephesians", "Thess.": "Thessalonians", "Heb.": "Hebrews"},
+    "Chron.": "Chronicles",
     "Rev.": "Revelation",
 }
+# Those that are names as well stand between a number and a verse: "1 Sam. 3:4".
+NUMBERED_BOOKS = {"Sam": "Samuel", "Tim": "Timothy", "Pet": "Peter"}
+NUMBERED_BOOK = re.compile(rf"(?<!\d)[123] (?:{'|'.join(NUMBERED_BOOKS)})\.$")
 # Behind a city, as newspapers have them; not those that are words as well.
 PLACES = {
     **{"Fla.": "Florida", "Calif.": "California", "Tex.": "Texas", "Mich.": "Michigan", "Ariz.": "Arizona"},
@@ -323,12 +332,17 @@ INITIAL = re.compile(r"[A-Z]\.")
 EDGES = "\"'“”‘’()[],;:!?*_"  # what may stand around a word; full stops belong to it
 MONTH_NAME = re.compile(MONTH)
 HALF_OF_DAY = re.compile(r"[AaPp]\.?[Mm]\.?")
-_STOPPED = frozenset({*TITLES, *COUNTED, *BETWEEN, *ABBREVIATIONS, *BOOKS, *PLACES, SAINT_OR_STREET})
+_STOPPED = frozenset({*TITLES, *COUNTED, *TIMED, *BETWEEN, *ABBREVIATIONS, *BOOKS, *PLACES, SAINT_OR_STREET})
 
 
 def is_title(word: str) -> bool:
     """Whether a word is one before a name, which "Dr." and "Ft." are too."""
     return word in TITLES and word != "Mt."
+
+
+def is_book(word: str) -> bool:
+    """Whether a word stands for the name of a book of verses."""
+    return word in BOOKS or word[:-1] in NUMBERED_BOOKS
 
 
 def is_company(word: str) -> bool:

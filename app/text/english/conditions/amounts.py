@@ -23,7 +23,7 @@ def is_money(found: Match, context: Context) -> bool:
 
 def is_unit(found: Match, context: Context) -> bool:
     unit, per, end = found["unit"], found["per"], found.end()
-    if unit not in units.UNITS:
+    if unit not in units.UNITS or (per == "gas" and unit[0] == "°"):
         return False
     is_pack = per is not None and len(per) > 2 and per.islower() and per.isalpha()  # "5 mg/tablet"
     if per and not is_pack and f"{unit}/{per}" not in units.UNITS and not is_per(found, context):
@@ -37,6 +37,8 @@ def is_unit(found: Match, context: Context) -> bool:
         is_sized = context.is_ahead(end, contexts.MEASURED | {"x", "×", "by"})
         has_feet = bool(re.search(r"(?:ft|feet|foot|x|by|\bin\s?×)\s$", found.string[: found.start()]))
         return not is_apart or is_closed or is_sized or has_feet
+    if unit == "A" and _VOLTS.search(found.string[: found.start()]):
+        return True
     if unit in ("A", "K", "N", "J", "T", "t", "d", "C", "F"):
         ahead = context.ahead(end)
         return is_apart and (not ahead or ahead in ("of", "at", "to", "and", "or", "for", "fuse", "current"))
@@ -50,6 +52,13 @@ def is_unit(found: Match, context: Context) -> bool:
             end, contexts.TIMED
         )
     return not (unit == "m" and not is_apart and is_minutes(found, context))
+
+
+_VOLTS = re.compile(r"\d\s?V(?:/|, ?| |=)$")  # before amperes: "12V/2A"
+
+
+def is_beside_volts(found: Match, context: Context) -> bool:
+    return _VOLTS.search(found.string[: found.end()]) is not None
 
 
 def is_unit_alone(found: Match, context: Context) -> bool:
@@ -164,7 +173,9 @@ def has_inches(found: Match, context: Context) -> bool:
 def is_measured_fraction(found: Match, context: Context) -> bool:
     if found["unit"] in ('"', "″"):
         return has_inches(found, context)
-    return len(found["unit"]) > 1 and found["unit"] in units.UNITS and found["unit"] != "in"
+    if found["unit"] == "in":
+        return found["whole"] is not None and not context.ahead(found.end())
+    return len(found["unit"]) > 1 and found["unit"] in units.UNITS
 
 
 def is_part(found: Match, context: Context) -> bool:
@@ -182,6 +193,43 @@ def is_points(found: Match, context: Context) -> bool:
         return False
     amount = float(found["number"].replace(",", ""))
     return amount >= 20 or context.is_behind(found.start(), contexts.SCORED | contexts.CHANGED, 2)
+
+
+def is_share_of_hundred(found: Match, context: Context) -> bool:
+    """ "up 3.2pp", not pages; behind a currency it is per person."""
+    return "." in found["number"] or context.is_behind(found.start(), contexts.CHANGED | {"by", "of"}, 2)
+
+
+_PORTION = re.compile(r"(?<![\w.,/\"'])\d{1,3}$")
+_OF_WEIGHT = re.compile(r"\d+(?:\.\d+)?\s?(?:k?g|mg|m[lL]|c?[lL]|oz|lbs?)\b")
+
+
+def is_several(found: Match, context: Context) -> bool:
+    """ "2 x 400g": so many of a weight or a volume, which has no sides."""
+    before, ahead = found.string[: found.start()], found.string[found.end() :]
+    return _PORTION.search(before) is not None and _OF_WEIGHT.match(ahead) is not None
+
+
+_SCORER = re.compile(r"[(\[][^()\[\]]*[A-Z][\w.'’-]+,?(?: \d{1,3}(?:\+\d{1,2})?['’′],)* ?$")
+_QUOTED = re.compile(r"(?<!\w)['‘]")
+
+
+def is_minute_of_match(found: Match, context: Context) -> bool:
+    """ "(Saka 23', 90+2')": when somebody scored; no feet, and no end of a quotation."""
+    before = f"{context.phrase.before}{context.text[: found.start()]}"
+    if _QUOTED.search(before):
+        return False
+    return found["added"] is not None or _SCORER.search(before) is not None
+
+
+_MEASURED = re.compile(r"(?<![\w.])\d+(?:\.\d+)?\s?(?P<unit>[A-Za-z]{2,4})$")
+
+
+def is_from_measure(found: Match, context: Context) -> bool:
+    """ "45 min–1 hr": from one measure to another."""
+    measured = _MEASURED.search(found.string[: found.start()])
+    is_known = measured is not None and measured["unit"] in units.UNITS and measured["unit"] != "in"
+    return is_known and not context.has_equals
 
 
 def is_basis(found: Match, context: Context) -> bool:

@@ -1,5 +1,7 @@
 """Where digits are a date, a year, a time or a duration."""
 
+import re
+
 from firstword.app.text.english import contexts, vocabulary
 from firstword.app.text.english.conditions.condition import Match, counts
 from firstword.app.text.english.context import Context
@@ -28,7 +30,7 @@ def is_military(found: Match, context: Context) -> bool:
     return bool(has_hours and (found["hour"][0] == "0" or is_at or is_fixed or is_until))
 
 
-_DUE = frozenset(["by", "until", "till", "before", "after", "since", "due", "through"])
+_DUE = frozenset(["by", "until", "till", "before", "after", "since", "due", "through", "eod", "cob"])
 _COMMON_PARTS = frozenset({(1, 2), (1, 3), (2, 3), (1, 4), (3, 4)})
 
 
@@ -76,6 +78,20 @@ def is_month(found: Match, context: Context) -> bool:
 def is_from_month(found: Match, context: Context) -> bool:
     """A dash behind a day of a month, before another."""
     return any(vocabulary.MONTH_NAME.fullmatch(word) for word in context.behind(found.start(), 3))
+
+
+_DAY_AND_MONTH = re.compile(rf"\d\s(?:{vocabulary.MONTH})$")
+
+
+def is_behind_day_and_month(found: Match, context: Context) -> bool:
+    return _DAY_AND_MONTH.search(found.string[: found.start()]) is not None
+
+
+def is_month_of_year(found: Match, context: Context) -> bool:
+    """ "from 09/2024", not "Resolution 7/2024"."""
+    if context.is_behind(found.start(), contexts.FILES):
+        return False
+    return found["first"][0] == "0" or context.is_behind(found.start(), contexts.MONTH_OF_YEAR_BEHIND)
 
 
 def is_duration(found: Match, context: Context) -> bool:

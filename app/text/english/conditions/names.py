@@ -46,7 +46,8 @@ def is_state(found: Match, context: Context) -> bool:
 def is_verse(found: Match, context: Context) -> bool:
     """Chapter and verse behind the name of a book, rather than a time of day behind somebody's."""
     book = (context.behind(found.start()) or [""])[0]
-    is_book = book.istitle() and book.lower() in contexts.SCRIPTURE
+    is_numbered = vocabulary.NUMBERED_BOOK.search(context.text[: found.start()].rstrip())
+    is_book = is_numbered or (book.istitle() and book.lower() in contexts.SCRIPTURE)
     following = f"{found.string[found.end() :]} {context.phrase.following}".lstrip()
     return is_book and re.match(r"[ap]\.?m\b", following, re.IGNORECASE) is None
 

@@ -106,6 +106,11 @@ DIGITS = compile_rules(
         r"(?<![\d/.-])(?P<first>\d\d?)/(?P<second>\d\d?)(?![\d/]|[.,]\d)",
         dates.is_month_and_day,
     ),
+    (
+        "date.month_of_year",
+        r"(?<![\d/.-])(?P<first>0?[1-9]|1[0-2])/(?P<year>(?:19|20)\d\d)(?!\w|[/-]\d|[.,]\d)",
+        dates.is_month_of_year,
+    ),
     ("serial.year", r"(?<![\d-])(?P<year>19\d\d|20\d\d)-(?P<digits>0\d+)(?![\d-])"),
     (
         "serial.year",
@@ -157,8 +162,14 @@ DIGITS = compile_rules(
         r"(?<![\d.,:/$])(?P<number>\d{1,3})(?P<unit>d|w|y|mo)(?!\w)",
         lambda found, context: context.is_ahead(found.end(), frozenset(["ago"])),
     ),
-    ("duration.aged", r"(?<![\w.,:/$])(?P<number>\d{1,3})yo(?!\w)", dates.is_age),
-    ("duration.age", r"(?<![\w.,:/$])(?P<number>\d{1,3})yo(?!\w)"),
+    ("cardinal.always", r"(?<![\w.,/])24/7/365(?![\w/])"),
+    ("duration.aged", r"(?<![\w.,:/$])(?P<number>\d{1,3})(?:yo|\s?y/o)(?!\w)", dates.is_age),
+    ("duration.age", r"(?<![\w.,:/$])(?P<number>\d{1,3})(?:yo|\s?y/o)(?!\w)"),
+    (
+        "duration.match",
+        r"(?<![\w.,:/$])(?P<minutes>\d{1,3})(?:\+(?P<added>\d{1,2}))?['’′](?=[),;]|$)",
+        amounts.is_minute_of_match,
+    ),
     ("duration.minutes", r"(?<![\d.,:/$])(?P<minutes>\d+)m\b(?![/²³])", dates.is_minutes),
     (
         "duration.clock",
@@ -277,6 +288,7 @@ DIGITS = compile_rules(
     ("date.era", rf"(?<![\w,.])(?P<digits>\d{{1,4}}|\d{{1,3}}(?:,\d{{3}})+)\s(?P<era>{contexts.ERAS})(?!\w)"),
     ("measure.basis", rf"(?<![\d.,:/]){NUMBER}\s?(?P<unit>bps?)\b", amounts.is_basis),
     ("measure.points", rf"(?<![\d.,:/]){NUMBER}\s?pts\b", amounts.is_points),
+    ("measure.percentage", rf"(?<![\d.,:/$€£¥]){NUMBER}\s?pp\b", amounts.is_share_of_hundred),
     (
         "measure.amount",
         rf"(?<![\d.,:])(?<!^/)(?<![^A-Za-z]/){NUMBER}(?:\s?(?P<scale>hundred|thousand|million|billion|trillion)\s)?"
@@ -285,7 +297,7 @@ DIGITS = compile_rules(
     ),
     (
         "measure.amount",
-        rf"(?<![\d.,:])(?<!^/)(?<![^A-Za-z]/){NUMBER}(?P<gap>\s?){UNIT}(?=/[A-Z][a-z])",
+        rf"(?<![\d.,:])(?<!^/)(?<![^A-Za-z]/){NUMBER}(?P<gap>\s?){UNIT}(?=/[A-Z][a-z]|/gas\b)",
         amounts.is_unit_alone,
     ),
     ("range.halves", r"(?<![\w.,-])50-50(?![\w-])"),

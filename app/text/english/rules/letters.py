@@ -58,6 +58,7 @@ LETTERS = compile_rules(
     ("formula.call", rf"(?<![\w.])(?P<name>{'|'.join(vocabulary.FUNCTIONS)})(?=\()"),
     ("formula.chemical", r"\b(?=[A-Za-z]*\d)(?:[A-Z][a-z]?\d{0,3}){2,12}(?![\w-])", codes.is_chemical),
     ("formula.function", r"\b(?P<name>[fgh])\((?P<of>[xyztn])\)(?!\w)"),
+    ("abbreviation.book", r"(?<=\d )(?P<book>Sam|Tim|Pet)\.(?=\s\d{1,3}:\d)"),
     ("abbreviation.route", r"\bRte\b\.?(?=\s\d)"),
     ("electronic.community", r"(?<![\w/])(?P<at>[ru])/(?=(?P<host>[A-Za-z]\w{3,}))", codes.is_community),
     ("serial.war", r"\bWW(?P<number>[12])\b"),

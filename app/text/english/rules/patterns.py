@@ -36,6 +36,11 @@ _NEEDS = {
     **{"duration.clock": ":", "measure.latitude": "°", "serial.network": ".", "serial.version": "."},
     **{"money.comma": ",", "telephone.letters": "-", "serial.year": "-", "serial.model": "-"},
     **{"range.halves": "-", "formula.times": "x", "electronic.handle": "@"},
+    **dict.fromkeys(("fraction.score", "fraction.part", "date.days", "date.month_of_year"), "/"),
+    **{"cardinal.always": "/", "date.decade": "s", "cardinal.plural": "s", "serial.record": "-"},
+    **{"serial.hyphen": "-", "formula.ion": "-", "serial.standard": ":", "cardinal.letters": "401"},
+    **{"measure.points": "pts", "measure.percentage": "pp", "duration.aged": "y", "duration.age": "y"},
+    **{"formula.triangle": "△", "range.circa": "c.", "abbreviation.book": ".", "address.street": " "},
     **{"formula.root": "√", "cardinal.hash": "#", "formula.function": "(", "serial.sharp": "#"},
 }
 

@@ -33,7 +33,7 @@ OTHERS = compile_rules(
     (
         "telephone.number",
         r"(?<![\w.,$€£])(?:\+\d[\d .()-]{6,20}\d|\(\d{3}\) ?\d{3}[ .-]\d{4}"
-        r"|\(0\d{0,4}\)(?: |(?<=\(0\))\d{2,4} )\d{3,4} \d{3,4})(?:\sx(?P<extension>\d{1,5}))?"
+        r"|\(0\d{0,4}\)(?: |(?<=\(0\))\d{2,4} )\d{3,4}[ -]\d{3,4})(?:\sx(?P<extension>\d{1,5}))?"
         r"(?!\w|[.,]\d|-\d)",
     ),
     ("roman.sign", r"(?P<roman>[Ⅰ-ⅿ]+)"),
@@ -65,6 +65,7 @@ OTHERS = compile_rules(
     ),
     ("formula.times", r"(?<=\d)\sx\s(?=\d)", amounts.is_formula),
     ("formula.times", r"(?<=\d)\sx\s(?=10[\^⁰¹²³⁴-⁹⁻])"),
+    ("formula.times", r"(?<=\d)\sx\s(?=\d)", amounts.is_several),
     ("formula.by", r"(?<=[\w\"'.])\s(?P<sign>x)\s(?=\d)"),
     ("formula.limit", r"(?<![\w)%°])(?<![\w)%°]\s)(?P<sign>[<>])(?=[\d.])"),
     ("formula.compare", r"(?P<sign>[<>≤≥≠≈])\s?(?=[\d.])"),
@@ -78,6 +79,8 @@ OTHERS = compile_rules(
         r"|(?<=[ap]\.m\.)|(?<=\bnoon)|(?<=\bmidnight))\s?[-–—]\s?(?=[$€£¥₹]?\d)",
     ),
     ("range.to", rf"(?<=\w)\s?[-–]\s?(?={vocabulary.MONTH}\s\d)", dates.is_from_month),
+    ("range.to", rf"(?<=[a-z.])\s?[-–]\s?(?=\d\d?\s{vocabulary.MONTH}\b)", dates.is_behind_day_and_month),
+    ("range.to", r"(?<=[A-Za-z])\s?[-–]\s?(?=\d)", amounts.is_from_measure),
     ("range.to", r"(?<=\d)\s?[~～]\s?(?=\d)"),
     ("range.to", r"(?<=\d[€£$%])\s?[-–—]\s?(?=\d)"),
     ("cardinal.minus", r"(?:(?<=UTC)|(?<=GMT))−(?=\d)"),
@@ -99,6 +102,10 @@ OTHERS = compile_rules(
         rf"|(?!(?:go|swift|bat|lock|conf)\b(?! files?\b)){FILE})\b)",
     ),
     ("electronic.handle", r"(?<!\w)@(?P<host>[A-Za-z_](?:[\w.]*\w)?)(?![\w\u00c0-\uffff])"),
+    ("formula.ion", r"(?:(?<=\bCl)|(?<=\bBr)|(?<=\bOH))-(?![\w-])"),
+    ("formula.triangle", r"△(?=\s?[A-Z]{3}\b)"),
+    ("cardinal.comma", r"(?<=V)/(?=\d+(?:\.\d+)?\s?A\b)", amounts.is_beside_volts),
+    ("range.circa", r"(?<=\d)[-–]c\.\s?(?=\d)"),
     ("formula.root", r"√\s?(?=[\d(])"),
 )
 AFTER_DIGIT = compile_rules(

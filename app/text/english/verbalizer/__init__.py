@@ -110,6 +110,8 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "cardinal.about": fixed("about "),
     "ordinal.number": _ordinal,
     "range.to": fixed(" to "),
+    "range.circa": fixed(" to circa "),
+    "cardinal.always": fixed("twenty four seven three sixty five"),
     "range.ratio": _ratio,
     "range.verse": _verse,
     "range.names": _names,
@@ -130,6 +132,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "initialism.dotted": lambda fields, text: " ".join(text.replace(".", "")),
     "initialism.letters": lambda fields, text: " ".join(text),
     "abbreviation.route": fixed("Route"),
+    "abbreviation.book": lambda fields, text: vocabulary.NUMBERED_BOOKS[value_of(fields, "book")],
     "abbreviation.word": named("spoken", str),
 }
 _WITH_NEIGHBORS: Final[Mapping[str, Callable[[Fields, str, bool], str]]] = {

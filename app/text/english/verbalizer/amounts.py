@@ -162,6 +162,7 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "fraction.part": lambda fields, text: (
         f"{cardinal(value_of(fields, 'above'))} of {cardinal(value_of(fields, 'below'))}"
     ),
+    "measure.percentage": lambda fields, text: counted(value_of(fields, "number"), "percentage point"),
     "measure.points": lambda fields, text: f"{number(value_of(fields, 'number'))} points",
     "measure.unit": _unit,
 }

@@ -133,6 +133,11 @@ def _duration(fields: Fields, text: str) -> str:
     return " ".join([*parts, cardinal(rest)] if rest else parts)
 
 
+def _minute_of_match(fields: Fields, text: str) -> str:
+    added = f" plus {cardinal(fields['added'])}" if fields["added"] else ""
+    return f"{cardinal(value_of(fields, 'minutes'))}{added} minutes"
+
+
 def _pace(fields: Fields, text: str) -> str:
     per, seconds = fields["per"], fields["seconds"]
     spoken = _duration({**fields, "seconds": None if seconds == "00" else seconds}, text)
@@ -152,6 +157,7 @@ def _elapsed(fields: Fields, text: str) -> str:
 FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "date.month_first": _month_first,
     "date.month_and_year": lambda fields, text: _with_year(_month(fields), fields),
+    "date.month_of_year": lambda fields, text: _with_year(_NAMES[int(value_of(fields, "first")) - 1], fields),
     "date.week": _week,
     "date.decade": _decade,
     "date.era": _era,
@@ -168,6 +174,7 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     ),
     "duration.aged": lambda fields, text: f"{counted(value_of(fields, 'number'), 'year')} old",
     "duration.age": lambda fields, text: f"{cardinal(value_of(fields, 'number'))} year old",
+    "duration.match": _minute_of_match,
     "duration.parts": _duration,
     "duration.minutes": _duration,
     "duration.pace": _pace,

@@ -74,6 +74,8 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "formula.by": fixed(" by "),
     "formula.multiple": fixed(" times"),
     "formula.minus": fixed(" minus "),
+    "formula.ion": fixed(" minus"),
+    "formula.triangle": fixed("triangle "),
     "formula.root": fixed("the square root of "),
 }
 WITH_NEIGHBORS: Final[Mapping[str, Callable[[Fields, str, bool], str]]] = {
