@@ -51,7 +51,8 @@ def is_holidays(found: Match, phrase: Phrase) -> bool:
     has_days = all(
         1 <= int(found[f"{end}month"]) <= 12 and 1 <= int(found[f"{end}day"]) <= 31 for end in ("", "last_")
     )
-    return has_days and before.endswith(tuple(contexts.HOLIDAYS.split("|")))
+    is_held = text_ahead(found, phrase).startswith(tuple(contexts.HELD.split("|")))
+    return has_days and (is_held or before.endswith(tuple(contexts.HOLIDAYS.split("|"))))
 
 
 def is_days(found: Match, phrase: Phrase) -> bool:
@@ -195,7 +196,9 @@ def is_score(found: Match, phrase: Phrase) -> bool:
         return False
     if following.startswith(tuple(contexts.SCORES.split("|"))) or behind(contexts.SCORED)(found, phrase):
         return True
-    if re.search(r"第[\d一二三四五六七]+[节局盘场]$", text_before(found, phrase)):
+    if re.search(
+        r"第[\d一二三四五六七]+[节局盘场]$|(?<![\d:])\d{1,2}:\d[、，,]\s?$", text_before(found, phrase)
+    ):
         return True
     if ":" in found[0] or re.search(f"(?:{contexts.NO_SCORED})$", text_before(found, phrase)):
         return False
@@ -311,6 +314,28 @@ def is_exclaimed(found: Match, phrase: Phrase) -> bool:
     is_answer = before[-1:] in ("？", "?") or any(char.isdigit() for char in before + following)
     is_between = marks != "" and not marks.strip("，。！？!?~～ \n") and not is_answer
     return is_between or (found[0][0] == "9" and behind(contexts.WORKED)(found, phrase))
+
+
+def is_laughed(found: Match, phrase: Phrase) -> bool:
+    """ "哈哈哈2333" that counts nothing."""
+    is_counted = text_ahead(found, phrase).lstrip().startswith(tuple(contexts.COUNTING))
+    before = text_before(found, phrase)[-1:]
+    is_praised = text_ahead(found, phrase).startswith(contexts.PRAISED) and not before.isalnum()
+    return is_praised or (before in tuple(contexts.LAUGHED) and not is_counted)
+
+
+def is_decade(found: Match, phrase: Phrase) -> bool:
+    """ "80s风格" and "1990s", not "等30s"."""
+    is_alone = not text_before(found, phrase).strip() and not text_ahead(found, phrase).strip()
+    is_told = re.match(contexts.DECADES, text_ahead(found, phrase)) is not None
+    return found["century"] is not None or (found["digits"] >= "50" and (is_told or is_alone))
+
+
+def is_edition_of_day(found: Match, phrase: Phrase) -> bool:
+    """ "24.03.15更新", not "版本21.10.12"."""
+    return is_date(found, phrase) and not (
+        behind(contexts.VERSIONS)(found, phrase) or text_before(found, phrase).rstrip()[-1:] in _LETTERS
+    )
 
 
 def has_equals(found: Match, phrase: Phrase) -> bool:

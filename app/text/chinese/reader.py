@@ -10,6 +10,7 @@ from firstword.app.text.chinese.verbalizer import by_digits, cardinal, verbalize
 from firstword.app.text.english import vocabulary
 from firstword.app.text.english.numbers import roman_value
 from firstword.app.text.english.reader import VULGAR
+from firstword.app.text.factorials import part_factorials
 from firstword.app.text.phrases import UNSPACED, Phrase
 
 # ruff: noqa: RUF001  Chinese punctuation is meant
@@ -20,7 +21,7 @@ _SIGN = re.compile("|".join(re.escape(sign) for sign in contexts.SIGNS))
 _WORD_SIGNS = re.compile(r"(?<=[A-Za-z])(?<![0-9][A-Za-z])(?<![0-9][A-Za-z]{2})[-_](?=[0-9])")
 _LONG_WORD_SIGNS = re.compile(r"(?<=[A-Za-z]{2})[-_](?=[0-9])")
 _PER = re.compile(
-    rf"(?:(?<=[元块角分币镑刀美港日韩次克升米里时])|(?<=万)(?=/[年月人])|(?<=[元块]/人))/(?=[0-9]*(?:{contexts.PER}))"
+    rf"(?:(?<=[元块角分币镑刀美港日韩次克升米里时])|(?<=[0-9]r)|(?<=万)(?=/[年月人])|(?<=[元块]/人))/(?=[0-9]*(?:{contexts.PER}))"
 )
 _UNITS = "|".join(sorted(contexts.PER_UNITS, key=len, reverse=True))
 _PER_UNIT = re.compile(rf"(?<=[元块角分币镑刀铢盾方])/(?P<unit>{_UNITS})(?![\w/²³])", re.ASCII)
@@ -36,6 +37,10 @@ _LEADING_POINT = re.compile(r"(?<![\w.])\.(?=[A-Za-z])|(?<![\w.$￥¥€£])\.(?
 _DAY = re.compile(r"(?:周|星期|礼拜)[一二三四五六日天]\s?$|月\s?$")
 _PATH = re.compile(r"(?:/[A-Za-z][\w.-]*)+/?")
 _COLON = re.compile("(?<=[0-9])(?:∶|：(?![0-9]+[个人名条种天次位项步年月台件]))(?=[0-9])")
+_FACTORIAL = re.compile(r"(?<=[0-9n])!(?=\s=)")
+_SIZES = re.compile(
+    r"(?<![A-Za-z0-9])(?P<first>[2-6]?X{0,3}[SML])[-–~～](?P<last>[2-6]?X{0,5}[SML])(?![A-Za-z0-9])"
+)
 _INCREMENT = re.compile(r"(?<=[A-Za-z])\+\+")
 _NUMBER_SIGN = re.compile("(?<=[0-9])#(?=楼|栋|宿舍|机|厂房|车间|仓|炉|泵|门|电梯|线|桥|井|库|会议)")
 _HALVES = {"AM": "上午", "PM": "下午", "A.M.": "上午", "P.M.": "下午"}
@@ -61,15 +66,7 @@ def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
         return text
     if (spoken := _beside(text, phrase)) is not None:
         return spoken
-    if not text.isascii():
-        text = _COLON.sub(":", text.translate(VULGAR)).lstrip()
-        if "#" in text:
-            text = _NUMBER_SIGN.sub("号", text)
-    elif "-" in text:
-        text = _ALPHABET.sub(r"\g<first>到\g<last>", text)
-    if "++" in text:
-        text = _INCREMENT.sub("加加", text)
-    text = _LEADING_POINT.sub("点", _SHARP.sub(r"\g<letter> sharp", text))
+    text = _signs_in_words(text)
     spoken = spell_addresses(text, CHINESE_MARKS, by_digits)
     if _NUMERIC.search(spoken) or phrase.before.endswith("第"):
         signs = _LONG_WORD_SIGNS if "=" in spoken else _WORD_SIGNS
@@ -85,6 +82,23 @@ def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
         spoken = f"{spoken[:-3].rstrip()}{contexts.CODES_OF_MONEY[text[-3:]]}"
     spoken = _SIGN.sub(lambda sign: contexts.SIGNS[sign[0]], _SLASH.sub(" ", spoken))
     return _BLANKS.sub("", " ".join(_DROPPED.sub("", spoken).split()))
+
+
+def _signs_in_words(text: str) -> str:
+    """Signs that letters or digits on both sides decide, as they are said."""
+    if not text.isascii():
+        text = _COLON.sub(":", text.translate(VULGAR)).lstrip()
+        if "#" in text:
+            text = _NUMBER_SIGN.sub("号", text)
+    elif "-" in text:
+        text = _ALPHABET.sub(r"\g<first>到\g<last>", text)
+    if "!" in text and "=" in text:
+        text = _FACTORIAL.sub("的阶乘", part_factorials(text))
+    if text[-1:] in ("L", "M"):
+        text = _SIZES.sub(r"\g<first>到\g<last>", text)
+    if "++" in text:
+        text = _INCREMENT.sub("加加", text)
+    return _LEADING_POINT.sub("点", _SHARP.sub(r"\g<letter> sharp", text))
 
 
 def _beside(text: str, phrase: Phrase) -> str | None:

@@ -40,6 +40,7 @@ NEEDS: Final = {
     **{"range.versus": "vV", "range.score": "-–:", "date.season": f"/{_DASHES}", "time.half": "mM"},
     **{"measure.feet": "'′", "duration.primes": "'’′", "measure.minutes": "°", "date.event": "·./"},
     **{"formula.times": "·×", "formula.cross": "xX", "serial.model": "-−", "date.era": "AB"},
+    **{"serial.apostrophe": "'’"},
     **{"ordinal.latin": "tdh", "cardinal.ten_thousands": "wW", "date.year_and_month": "-/"},
 }
 """By form, characters of which whatever is so written has one."""
@@ -153,7 +154,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     ("ordinal.number", r"(?:\d{1,3}(?:,\d{3})+|\d+)(?![\d.])", conditions.is_ordinal),
     ("ordinal.latin", r"(?<![\w.])(?P<number>\d+)(?:st|nd|rd|th)(?![A-Za-z])", None),
-    ("cardinal.number", r"(?<![\d.])[3-9]\d00(?=年)", None),
+    ("cardinal.number", r"(?<![\d.])[3-9]\d00(?=年)|(?<![\d.])\d0(?=后天(?![蝎秤生]))", None),
     ("cardinal.number", rf"(?<![\d.])\d{{2}}(?=年(?:{contexts.YEARS_COUNTED}))", None),
     ("cardinal.number", r"(?<![\d.])\d{2}(?=年(?![代级]))", conditions.behind(contexts.REIGNS)),
     (
@@ -174,6 +175,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     ("serial.code", rf"(?<![\d.,])(?:{contexts.KNOWN})|(?<=[Hh]\.)26[45]", None),
     ("serial.code", r"(?<![\w.,])(?:6{3,}|23{3,}|520|886|1314|996|955)(?![\d.,])", conditions.is_exclaimed),
+    ("serial.code", r"(?<![\w.,])(?:23{3,}|6{3,})(?![\d.,])", conditions.is_laughed),
     ("serial.dotted", r"(?<![\w.])802\.\d+", None),
     (
         "serial.code",
@@ -278,6 +280,11 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         conditions.is_date,
     ),
     (
+        "date.full",
+        r"(?<![\d.])(?P<year>[12]\d)\.(?P<month>0[1-9]|1[0-2])\.(?P<day>[0-3]\d)(?![\d.])",
+        conditions.is_edition_of_day,
+    ),
+    (
         "date.either_way",
         r"(?<![\d/])(?P<first>\d{1,2})/(?P<second>\d{1,2})/(?P<year>\d{4})(?![\d/])",
         conditions.is_date_either_way,
@@ -327,10 +334,17 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"|A\.?D\.?)(?![A-Za-z])年?",
         None,
     ),
-    ("date.era", r"(?<![\w.])(?P<era>B\.?C\.?|A\.?D\.?)\s?(?P<digits>\d{1,4})(?!\d)年?", None),
+    (
+        "date.era",
+        r"(?<![\w.])(?P<era>B\.?C\.?(?!\s?(?:19|20)\d\d)|A\.?D\.?)\s?(?P<digits>\d{1,4})(?!\d)年?",
+        None,
+    ),
     ("date.era_year", rf"(?<!\d)(?P<digits>\d{{3,4}})(?=年|{_TILL_ERA})", conditions.is_era_year),
     ("fraction.percents", r"(?<![\d.])(?P<low>\d+(?:\.\d+)?)[-–~～](?P<high>\d+(?:\.\d+)?)%", None),
-    ("date.decade", r"(?<![\w.])(?P<century>19|20)?(?P<digits>\d0)s(?![A-Za-z])", None),
+    ("date.decade", r"(?<![\w.])(?P<century>19|20)?(?P<digits>\d0)s(?![A-Za-z])", conditions.is_decade),
+    ("date.short_year", r"['’](?P<digits>\d\d)年(?!代|[前后内来间里]|['’])", None),
+    ("serial.apostrophe", r"['’](?:\d\d(?=[级届款])|(?=\d0年代))", None),
+    ("date.double", r"(?P<number>1[0-2]|[1-9])[.·/](?P=number)(?![\d.])", conditions.behind("双")),
     ("date.short_year", r"(?<![\d.])(?P<digits>\d{2})年(?!代)", conditions.is_short_year),
     ("cardinal.two", r"(?<![\d.])0?2(?=日)", conditions.is_day),
     ("date.zeros", r"(?<!\d)0(?=[1-9][月日号])", None),
@@ -350,6 +364,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     ("money.western", rf"{_SIGN}\s?{_AMOUNT}\s?(?P<western>bn|[kKmMB]|{contexts.WESTERN})(?![A-Za-z])", None),
     ("money.amount", rf"{_SIGN}\s?(?P<minus>[-−])?{_AMOUNT}\s?{_SCALE}(?P<end>元)?", None),
+    ("serial.tail", rf"(?<=\d秒)\d\d(?![\d.%]|\s?[A-Za-z]|[{contexts.COUNTED_ONCE}])", None),
     ("serial.tail", r"(?<=\d[米块秒])\d\d(?=$|[^\w\u3400-\u9fff.]|[的左高长宽多吧啊了])", None),
     ("money.amount", rf"(?<![\d.]){_AMOUNT}{_SCALE}(?P<sign>[$€£¥￥₫₽₩₹฿₺₱¢円])", None),
     ("serial.version", r"(?<![\d.])\d+(?:\.\d+){2}(?![\d.])", None),
@@ -374,7 +389,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("formula.times", r"(?<=\d)\s?·\s?(?=\d)", conditions.has_equals),
     ("formula.times", r"(?<=\d)\s?×\s?(?=\d)", None),
     ("formula.cross", r"(?<!\b0)(?<=\d)(?<![A-Z]\d)(?<![A-Z]\d\d)[xX](?=\d)", None),
-    ("formula.beside", r"(?<=\.\d)/(?=\d+\.\d)", None),
+    ("formula.beside", r"(?<=\.\d)/(?=\d+\.\d)|(?<=[A-Z])/(?=\d+[GT]B?(?![A-Za-z]))", None),
     ("formula.divided", r"(?<=\d)\s?÷\s?(?=\d)", None),
     ("measure.speed", rf"(?<![\w.]){_AMOUNT}\s?(?:km/h|KM/H)(?![A-Za-z])", None),
     (

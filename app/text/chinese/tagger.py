@@ -41,6 +41,8 @@ _SIGN_FORMS = (
     "serial.model",
     "serial.size",
     "serial.plate",
+    "serial.apostrophe",
+    "date.short_year",
 )
 _LETTER_FORMS = ("money.", "serial.hex", "date.era", "roman.number", "formula.cross")
 _NO_DIGIT_FORMS = (
@@ -74,7 +76,7 @@ def _rules_for(found: frozenset[str]) -> tuple[tuple[_Rule, ...], tuple[_Rule, .
     )
 
 
-_FIRST = re.compile(r"[0-9+/·A-Zx(（$€£¥￥₩₽₹₫฿₿₺₱^⁰¹²³⁴-⁹⁻×÷\-–—−~～\s Ⅰ-ⅿ①-⑳❶-❿㈠-㈩]")
+_FIRST = re.compile(r"[0-9+/·'’A-Zx(（$€£¥￥₩₽₹₫฿₿₺₱^⁰¹²³⁴-⁹⁻×÷\-–—−~～\s Ⅰ-ⅿ①-⑳❶-❿㈠-㈩]")
 
 
 def tag(text: str, phrase: Phrase) -> Iterator[Tag | str]:

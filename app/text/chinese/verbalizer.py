@@ -273,6 +273,8 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
         f"百分之{cardinal(_of(fields, 'low'))}到百分之{cardinal(_of(fields, 'high'))}"
     ),
     "date.short_year": lambda fields, text: f"{by_digits(_of(fields, 'digits'))}年",
+    "serial.apostrophe": lambda fields, text: by_digits(text[1:]),
+    "date.double": lambda fields, text: cardinal(_of(fields, "number")),
     "date.zeros": lambda fields, text: "",
     "time.clock": _clock,
     "time.half": _clock,
