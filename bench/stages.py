@@ -103,7 +103,7 @@ class Stages:
         hand_over_soon()
         assert self.networks.lm is not None, "asked to run here"
         self._lm = self.networks.lm
-        self._text = text_frontend(self.networks.prompt_builder.tokenizer, self.networks.checkpoint)
+        self._text = text_frontend(self.networks.prompt_builder.tokenizer, self.networks.checkpoint, "warn")
         speakers = self.networks.checkpoint.load_speakers()
         name = settings.speakers.default_speaker or next(iter(speakers), None)
         if name not in speakers:

@@ -90,7 +90,7 @@ def published_inputs(checkpoint: Checkpoint, text: str) -> dict[str, Any]:
         raise CheckpointError(f"{checkpoint.directory}: has no speaker; both sides need one")
     speaker = next(iter(speakers.values()))
     tokenizer = load_text_tokenizer(checkpoint.config.family, checkpoint.directory)
-    (segment, *_) = text_frontend(tokenizer, checkpoint).split(text, None, True)
+    (segment, *_) = text_frontend(tokenizer, checkpoint, "warn").split(text, None, True)
     prompt_text = speaker.prompt_text_ids or tuple(tokenizer.encode(speaker.prompt_text))
     prompt = speaker.prompt_tokens[None].int()
     return {

@@ -16,7 +16,7 @@ class TextReader:
     def __init__(self, checkpoint: Checkpoint, language: str | None = None, instruct: str | None = None):
         """language: None, it is detected. instruct: CosyVoice 3's, before the text; None: as usual."""
         self._tokenizer = checkpoint.load_tokenizer()
-        self._frontend = text_frontend(self._tokenizer, checkpoint)
+        self._frontend = text_frontend(self._tokenizer, checkpoint, "warn")
         self._language = language
         self.instruct_ids: tuple[int, ...] = ()
         if checkpoint.config.family == "cosyvoice3":

@@ -213,6 +213,8 @@ def test_leaving_early_frees_the_slot(synthesizer: Synthesizer) -> None:
 def test_refusals_say_what_to_do(synthesizer: Synthesizer, recording: Samples, tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match="nothing that can be spoken"):
         synthesizer.speak("...", stream=False)
+    with pytest.raises(InvalidRequest, match="Russian"):
+        synthesizer.speak("Сегодня хорошая погода.", stream=False)
     with pytest.raises(SpeakerNotFound, match="nobody"):
         next(iter(synthesizer.speak("Hello.", speaker="nobody")))
     with pytest.raises(InvalidRequest, match="takes no instructions"):

@@ -137,7 +137,7 @@ class SpeechStream(SynthesisStream):
             self._has_all_text = True
 
     def cancel(self, reason: CancelReason | BaseException | None) -> None:
-        """Stop what runs or waits, and free it.
+        """Stop what runs or waits, and free it; of two errors the client gets the first.
 
         A `CancelReason` drops the audio that is there. Else the client gets it and, behind it, the error
         if that is a TtsError.

@@ -155,12 +155,14 @@ class TextTask:
             self._spoken.stats.pauses.append(self._char_start)
 
     async def _read(self, feed: ItemFeed, piece: str, flushes: bool, is_end: bool = True) -> Sequence[Item]:
-        """Read a piece in a thread. Raises as `ItemFeed.read` does."""
-        events, began_s = self._spoken.events, self._spoken.events.clock()
-        items = await asyncio.to_thread(feed.read, piece, flushes, is_end)
-        ended_s = events.clock()
-        counts = {"segments": sum(isinstance(item, Segment) for item in items)}
-        events.emit(Stage("text", began_s, ended_s, ended_s - began_s, counts))
+        """Read a piece in a thread, which counts as done where it refuses. Raises as `ItemFeed.read` does."""
+        events, began_s, items = self._spoken.events, self._spoken.events.clock(), list[Item]()
+        try:
+            items = await asyncio.to_thread(feed.read, piece, flushes, is_end)
+        finally:
+            ended_s = events.clock()
+            counts = {"segments": sum(isinstance(item, Segment) for item in items)}
+            events.emit(Stage("text", began_s, ended_s, ended_s - began_s, counts))
         return items
 
     async def _speak(self, items: Sequence[Item]) -> None:

@@ -91,14 +91,18 @@ class PromptBuilder:
 
 
 def as_seen(error: TtsError | TokenError) -> TtsError:
-    """Return what a client sees of an error of its stream."""
+    """Return what a client sees of an error of its stream, caused by it."""
+    seen: TtsError
     match error:
         case TtsError():
             return error
         case InvalidTokens():
-            return InvalidRequest(str(error), "text")
+            seen = InvalidRequest(str(error), "text")
         case TooManyTokens():
-            return TextTooLong(str(error), "text")
+            seen = TextTooLong(str(error), "text")
         case EngineRestarting():
-            return Restarting(str(error))
-    return SynthesisFailed(str(error))
+            seen = Restarting(str(error))
+        case _:
+            seen = SynthesisFailed(str(error))
+    seen.__cause__ = error  # which logs tell
+    return seen

@@ -23,8 +23,8 @@ FIRST_SEGMENT_TOKENS = 20  # a short first sentence is a segment by itself, so t
 def text_frontend(
     tokenizer: TextTokenizer,
     checkpoint: Checkpoint,
+    other_languages: OtherLanguagesChoice,
     lexicon: Path | None = None,
-    other_languages: OtherLanguagesChoice = "warn",
 ) -> TextFrontend:
     """Build the text step of a checkpoint, whose tokenizer it is, warmed up.
 

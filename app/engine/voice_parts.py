@@ -180,7 +180,7 @@ async def load_front_ends(
     tokenizer = loaded.prompt_builder.tokenizer
     return await asyncio.gather(
         asyncio.to_thread(
-            text_frontend, tokenizer, loaded.checkpoint, options.lexicon, options.other_languages
+            text_frontend, tokenizer, loaded.checkpoint, options.other_languages, options.lexicon
         ),
         load_speaker_networks(loaded),
     )

@@ -567,6 +567,7 @@ async def test_a_stream_waits_is_admitted_speaks_and_ends() -> None:
             stream.cancel("client_cancel")
             stream.cancel(Draining("too late", 1))
             assert toy.admission.num_running == 0
+            assert [event async for event in stream] == []
         assert stream.state == "ended"
         async with toy.engine.open(asked("Some text.")) as spoken_whole:
             await heard(spoken_whole)

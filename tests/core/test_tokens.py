@@ -51,6 +51,7 @@ async def test_failures_keep_their_words(
         with pytest.raises(seen, match=r"^it is so$") as caught:
             await asking
         assert type(caught.value) is seen
+        assert type(caught.value.__cause__) is raised
         assert getattr(caught.value, "param", None) == param
 
         def start(request: object) -> None:

@@ -6,8 +6,9 @@ from firstword.app.budget import DEFAULT_LIMITS, Work, WorkLimits
 from firstword.app.errors import InvalidRequest, TextTooLong
 from firstword.app.text.marks import Reading
 from firstword.app.text.normalize import Normalizer
+from firstword.app.text.other_languages import ItemFeed
 from firstword.app.text.segment import Mode, SegmentLimits
-from firstword.app.text.stream import MarkedFeed, TextFrontend
+from firstword.app.text.stream import TextFrontend
 from tests.text.marked import speech_marks
 
 
@@ -24,7 +25,7 @@ def opened(
     work: Work | None = None,
     mode: Mode = "whole",
     kind: type[TextFrontend] = TextFrontend,
-) -> MarkedFeed:
+) -> ItemFeed:
     frontend = kind(normalizer, speech_marks(), SegmentLimits(80, 60, 20), 30)
     return frontend.open(mode, "en", reading or Reading(), [], work or Work(DEFAULT_LIMITS))
 

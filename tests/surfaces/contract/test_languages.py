@@ -4,6 +4,7 @@ import pytest
 
 from firstword.app.core.interface import Audio
 from firstword.app.errors import InvalidRequest
+from firstword.app.events import Event, Stage, StreamEvents
 from firstword.app.text.normalize import Normalizer
 from firstword.app.text.other_languages import SpokenLanguages
 from firstword.app.text.segment import SegmentLimits
@@ -66,3 +67,15 @@ async def test_a_text_that_would_be_refused_can_be_looked_at() -> None:
         report = await toy.engine.read_text(asked("Сегодня хорошая погода."))
     assert [part.language for part in report.parts] == ["ru"]
     assert "Russian (ru)" in report.warnings[0]
+
+
+async def test_what_reading_a_refused_text_took_is_told() -> None:
+    told: list[Event] = []
+    async with ToyEngine(text=reader("en", refuses=True)) as toy:
+        events = StreamEvents(toy.clock, told.append)
+        async with toy.engine.open(asked("Сегодня хорошая погода."), events) as stream:
+            with pytest.raises(InvalidRequest, match="Russian"):
+                async for _ in stream:
+                    pass
+    stages = {event.name: event.counts for event in told if isinstance(event, Stage)}
+    assert stages["text"] == {"segments": 0}
