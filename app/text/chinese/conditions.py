@@ -51,7 +51,8 @@ def is_holidays(found: Match, phrase: Phrase) -> bool:
     has_days = all(
         1 <= int(found[f"{end}month"]) <= 12 and 1 <= int(found[f"{end}day"]) <= 31 for end in ("", "last_")
     )
-    is_held = text_ahead(found, phrase).startswith(tuple(contexts.HELD.split("|")))
+    is_apart = text_before(found, phrase).strip()[-1:] in ("", *"，,。；;：:、（(！!？?")
+    is_held = is_apart and re.match(contexts.HELD, text_ahead(found, phrase)) is not None
     return has_days and (is_held or before.endswith(tuple(contexts.HOLIDAYS.split("|"))))
 
 
@@ -196,15 +197,22 @@ def is_score(found: Match, phrase: Phrase) -> bool:
         return False
     if following.startswith(tuple(contexts.SCORES.split("|"))) or behind(contexts.SCORED)(found, phrase):
         return True
-    if re.search(
-        r"第[\d一二三四五六七]+[节局盘场]$|(?<![\d:])\d{1,2}:\d[、，,]\s?$", text_before(found, phrase)
-    ):
+    is_of_part = re.search(r"第[\d一二三四五六七]+[节局盘场]$", text_before(found, phrase)) is not None
+    if is_of_part or _is_next_set(found, phrase):
         return True
     if ":" in found[0] or re.search(f"(?:{contexts.NO_SCORED})$", text_before(found, phrase)):
         return False
     is_set = int(found["low"]) in contexts.SET_POINTS and int(found["low"]) > int(found["high"])
     is_whole = found.string.strip("，,、。！!；; ") == found[0]
     return (is_set and is_whole) or 9 >= int(found["low"]) >= int(found["high"])
+
+
+def _is_next_set(found: Match, phrase: Phrase) -> bool:
+    """ "11:9、8:11": both of sets, which few points do not win."""
+    low, high = int(found["low"]), int(found["high"])
+    before = text_before(found, phrase)
+    is_behind = re.search(r"(?<![\d:])(?:[5-9]|[1-3]\d):(?:[5-9]|[1-3]\d)[、，,]\s?$", before) is not None
+    return is_behind and min(low, high) >= 5 and max(low, high) in contexts.SET_POINTS and "比" not in before
 
 
 def is_figure(found: Match, phrase: Phrase) -> bool:
@@ -318,24 +326,42 @@ def is_exclaimed(found: Match, phrase: Phrase) -> bool:
 
 def is_laughed(found: Match, phrase: Phrase) -> bool:
     """ "哈哈哈2333" that counts nothing."""
-    is_counted = text_ahead(found, phrase).lstrip().startswith(tuple(contexts.COUNTING))
+    is_counted = text_ahead(found, phrase).lstrip()[:1].isalnum()
     before = text_before(found, phrase)[-1:]
     is_praised = text_ahead(found, phrase).startswith(contexts.PRAISED) and not before.isalnum()
     return is_praised or (before in tuple(contexts.LAUGHED) and not is_counted)
 
 
 def is_decade(found: Match, phrase: Phrase) -> bool:
-    """ "80s风格" and "1990s", not "等30s"."""
-    is_alone = not text_before(found, phrase).strip() and not text_ahead(found, phrase).strip()
-    is_told = re.match(contexts.DECADES, text_ahead(found, phrase)) is not None
-    return found["century"] is not None or (found["digits"] >= "50" and (is_told or is_alone))
+    """ "80s风格" and "1990s", not "等30s" and "60s倒计时"."""
+    if found["century"] is not None:
+        return True
+    is_waited = re.match(contexts.SECONDS, text_ahead(found, phrase)) is not None
+    return found["digits"] >= "50" and not is_waited and not behind(contexts.SECONDS_BEHIND)(found, phrase)
 
 
 def is_edition_of_day(found: Match, phrase: Phrase) -> bool:
     """ "24.03.15更新", not "版本21.10.12"."""
-    return is_date(found, phrase) and not (
-        behind(contexts.VERSIONS)(found, phrase) or text_before(found, phrase).rstrip()[-1:] in _LETTERS
-    )
+    before, ahead = text_before(found, phrase).strip(), text_ahead(found, phrase).strip()
+    is_told = ahead.startswith(("更新", "发布", "上线", "日")) or not before + ahead
+    is_edition = behind(f"{contexts.VERSIONS}|{contexts.EDITIONS}")(found, phrase) or before[-1:] in _LETTERS
+    return is_date(found, phrase) and is_told and not is_edition
+
+
+def is_record(found: Match, phrase: Phrase) -> bool:
+    """ "9秒83破纪录", not "每10秒20"."""
+    return re.search(r"(?:每|冷却)\d+秒$", text_before(found, phrase)) is None
+
+
+def is_elided(found: Match, phrase: Phrase) -> bool:
+    """ "'98年的夏天", not "'20年'"."""
+    return re.search("['’]", text_ahead(found, phrase)) is None
+
+
+def is_shopping(found: Match, phrase: Phrase) -> bool:
+    """ "双11.11", not "一双9.9元"."""
+    before = text_before(found, phrase)
+    return before.endswith("双") and before[-2:-1] not in tuple("一这那买每两几")
 
 
 def has_equals(found: Match, phrase: Phrase) -> bool:
