@@ -6,6 +6,7 @@ from typing import Final
 
 # ruff: noqa: RUF001, RUF002  signs are meant
 
+_MIN: Final = 3  # "1!=1" and "2!=2" are code
 _MAX: Final = 30  # longer products are written out by nobody
 _FACTORIAL = re.compile(
     r"(?<![\w.!])(?P<of>\d{1,2})!=(?P<product>\d[\d,]{0,40}(?:[×*·]\d{1,9}){0,30})(?![\w.]\w)"
@@ -24,4 +25,4 @@ def part_factorials(text: str) -> str:
 def _is_equal(found: re.Match[str]) -> bool:
     number = int(found["of"])
     factors = re.split("[×*·]", found["product"].replace(",", ""))
-    return number <= _MAX and math.factorial(number) == math.prod(map(int, factors))
+    return _MIN <= number <= _MAX and math.factorial(number) == math.prod(map(int, factors))

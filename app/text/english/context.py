@@ -39,7 +39,7 @@ def value_of(fields: Fields, name: str) -> str:
 
 
 _ASIDE = re.compile(
-    r"\([A-Za-z]\s?=\s?[\d.,]+\)"
+    r"(?<!\w)\([nNp]\s?=\s?[\d.,]+\)"
 )  # "(n=512)", which makes no formula of what stands before it
 
 

@@ -72,13 +72,14 @@ WEATHERED = _words("outside outdoors today tonight tomorrow")
 # m is minutes beside one of these, and with hours or seconds in the same phrase.
 WAITED = _words(
     "wait waited waiting in for every within after another last past next about took takes "
-    "prep cook bake simmer boil rest chill marinate soak knead"
+    "prep cook bake simmer boil marinate soak knead"
 )
 KEPT = _words("closed open every")  # of hours: behind one of these "Sun" is a day
 ON_DAY = _words(
     "on by until till from this next last departs departing leaves leaving starts starting begins"
 )
 """Behind one of these "Sat" and "Sun" are days where a number follows."""
+SUNNY = _words("from on")  # before the star, or what is named for it
 AGO = _words("ago later left remaining earlier")
 SIZES = _words("tall high wide long deep thick x by")
 TIMED = _words("timeout timer interval delay pause break countdown")
@@ -107,7 +108,7 @@ ELEMENTS = _words(
     "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr "
     "Y Zr Mo Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce W Pt Au Hg Tl Pb Bi U"
 )
-SCORED = _words("score scored scores rated rating graded solid")
+SCORED = _words("score scored scores rated rating graded")
 GIVEN = _words("give gives gave got rate rates")  # a score, with "it" or "a" between: "gave it 8/10"
 PRAISED = _words("would recommend recommended highly best perfect amazing excellent")
 """Behind "10/10" at the start of a text, which else may be a day."""
@@ -169,11 +170,13 @@ CLOSED = _words("close closes closed open opens sale valid week weekend trip vac
 MONTH_BEHIND = _words(
     "on in of since until till by from last next this early late mid before after during every"
 )
-MONTH_OF_YEAR_BEHIND = (MONTH_BEHIND | DATE_BEHIND | _words("exp expires expiry expiring to between and")) - {
+MONTH_OF_YEAR_BEHIND = (MONTH_BEHIND | DATE_BEHIND | _words("exp expires expiry expiring")) - {
     "of",
     "is",
+    "by",
 }
 """Behind one of these "9/2024" is a month."""
+PARTS = _words("of s sec secs second seconds")  # behind "1/2000", a fraction
 FILES = _words("no nos case resolution decree regulation directive file order act law bill decision")
 
 # Chapter and verse behind one of these.

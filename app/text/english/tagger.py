@@ -18,7 +18,9 @@ _LETTERED = frozenset(
 )
 _VERSE = re.compile(r"\d{1,3}:\d")
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)")
-_TIME = re.compile(r"\d{1,2}[:.]\d\d")
+_TIME = re.compile(r"\d{1,2}:\d\d")
+_HOUR = re.compile(r"\d{1,2}(?:[:.]\d\d)?[ap]\.?m|\d{1,2}:\d\d", re.IGNORECASE)
+_EARNING = re.compile(r"(?:[%\dk€£¥]|percent|[A-Z]{3})$")
 _CODE = re.compile(r"[A-Z]{1,4}-?\d[A-Z\d-]*")
 _DAYS = "|".join(vocabulary.WEEKDAYS)
 _DAY_BEFORE = re.compile(rf"\b(?:{_DAYS}) [-–]\s*$|\b(?:{_DAYS}), (?:{_DAYS}),? (?:&|and|or)\s*$")
@@ -66,6 +68,8 @@ def _long_form(word: str, phrase: Phrase) -> str | None:
     is_apart = phrase.previous.endswith(",") and is_closed  # "Adore, v.: To venerate"
     if word == "v." and (is_apart or not (phrase.previous[:1].isupper() and following[:1].isupper())):
         return None
+    if word == "p.a." and not _EARNING.search(phrase.previous):
+        return "P A"
     return _in_tables(word)
 
 
@@ -124,7 +128,9 @@ def is_weekday(word: str, phrase: Phrase) -> bool:
     if is_listed or vocabulary.MONTH_NAME.fullmatch(following) or _DAY_BEFORE.search(phrase.before):
         return True
     if previous.lower() in contexts.KEPT and not following[:1].isupper():
-        return True
+        return word != "Sun" or previous.lower() != "every" or _HOUR.match(following) is not None
+    if word == "Sun" and previous.lower() in contexts.SUNNY:
+        return _HOUR.match(following) is not None
     if word in vocabulary.WORDS_TOO:
         return following[:1].isdigit() and previous.lower() in contexts.ON_DAY
     return following[:1].isdigit() or following in ("-", "–")

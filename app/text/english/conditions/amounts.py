@@ -197,9 +197,12 @@ def is_points(found: Match, context: Context) -> bool:
 
 def is_share_of_hundred(found: Match, context: Context) -> bool:
     """ "up 3.2pp", not pages; behind a currency it is per person."""
-    return "." in found["number"] or context.is_behind(found.start(), contexts.CHANGED | {"by", "of"}, 2)
+    if _CURRENCY.search(context.text):
+        return False
+    return "." in found["number"] or context.is_behind(found.start(), contexts.CHANGED | {"by"}, 2)
 
 
+_CURRENCY = re.compile("[$€£¥₹]")
 _PORTION = re.compile(r"(?<![\w.,/\"'])\d{1,3}$")
 _OF_WEIGHT = re.compile(r"\d+(?:\.\d+)?\s?(?:k?g|mg|m[lL]|c?[lL]|oz|lbs?)\b")
 
@@ -212,24 +215,44 @@ def is_several(found: Match, context: Context) -> bool:
 
 _SCORER = re.compile(r"[(\[][^()\[\]]*[A-Z][\w.'’-]+,?(?: \d{1,3}(?:\+\d{1,2})?['’′],)* ?$")
 _QUOTED = re.compile(r"(?<!\w)['‘]")
+_RESULT = re.compile(
+    r"\d[-–:]\d|\d\+\d\d?['’′]|\b(?:[Gg]oals?|[Ss]cor(?:ed?|ers?|ing)|[Bb]eat|[Dd]rew|vs?)\b"
+)
 
 
 def is_minute_of_match(found: Match, context: Context) -> bool:
-    """ "(Saka 23', 90+2')": when somebody scored; no feet, and no end of a quotation."""
+    """ "2-0 (Saka 23', 90+2')": when somebody scored; no feet, and no end of a quotation."""
     before = f"{context.phrase.before}{context.text[: found.start()]}"
     if _QUOTED.search(before):
         return False
-    return found["added"] is not None or _SCORER.search(before) is not None
+    if found["added"] is not None:
+        return found["minutes"] in ("45", "90", "105", "120")
+    is_told = int(found["minutes"]) <= 120 and _RESULT.search(before) is not None
+    return is_told and _SCORER.search(before) is not None
 
 
-_MEASURED = re.compile(r"(?<![\w.])\d+(?:\.\d+)?\s?(?P<unit>[A-Za-z]{2,4})$")
+_MEASURED = re.compile(r"(?<![\w.])\d+(?:\.\d+)?\s?(?P<unit>[A-Za-z]{1,4})$")
+_MEASURE = re.compile(r"\d+(?:\.\d+)?\s?(?P<unit>[A-Za-z]{1,4})\b(?!-)")
+_DIMENSIONS = (
+    frozenset(["s", "sec", "secs", "min", "mins", "h", "hr", "hrs", "ms"]),
+    frozenset(["mm", "cm", "m", "km"]),
+    frozenset(["mcg", "mg", "g", "kg"]),
+    frozenset(["ml", "mL", "cl", "dl", "l", "L"]),
+    frozenset(["KB", "MB", "GB", "TB"]),
+    frozenset(["Hz", "kHz", "MHz", "GHz"]),
+    frozenset(["ft", "mi", "yd"]),
+)
 
 
 def is_from_measure(found: Match, context: Context) -> bool:
-    """ "45 min–1 hr": from one measure to another."""
-    measured = _MEASURED.search(found.string[: found.start()])
-    is_known = measured is not None and measured["unit"] in units.UNITS and measured["unit"] != "in"
-    return is_known and not context.has_equals
+    """ "45 min–1 hr" and "10 km - 15 km", not "500 mg - 60 tablets"."""
+    low = _MEASURED.search(found.string[: found.start()])
+    high = _MEASURE.match(found.string, found.end())
+    if low is None or high is None or low["unit"] not in units.UNITS or context.has_equals:
+        return False
+    if found[0].strip() != found[0] and "-" in found[0]:
+        return low["unit"] == high["unit"]
+    return any({low["unit"], high["unit"]} <= units_of for units_of in _DIMENSIONS)
 
 
 def is_basis(found: Match, context: Context) -> bool:

@@ -41,6 +41,12 @@ def is_named(found: Match, context: Context) -> bool:
     return stem != word and stem.lower() in contexts.CODES and not context.ahead(found.end())
 
 
+def is_ion(found: Match, context: Context) -> bool:
+    """ "Cl-", but no Ohio behind a city: "Columbus, OH-"."""
+    before = f"{context.phrase.before}{context.text[: found.start()]}"
+    return not before.endswith("OH") or before.removesuffix("OH").rstrip()[-1:] not in ("", ",")
+
+
 def is_plate(found: Match, context: Context) -> bool:
     """Digits behind letters that stand behind digits, as "7ABC123"."""
     return re.search(r"(?<!\w)[0-9][0-9A-Z]*[A-Z]$", found.string[: found.start()]) is not None

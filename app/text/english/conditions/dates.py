@@ -89,8 +89,10 @@ def is_behind_day_and_month(found: Match, context: Context) -> bool:
 
 def is_month_of_year(found: Match, context: Context) -> bool:
     """ "from 09/2024", not "Resolution 7/2024"."""
-    if context.is_behind(found.start(), contexts.FILES):
+    if context.is_behind(found.start(), contexts.FILES) or context.is_ahead(found.end(), contexts.PARTS):
         return False
+    if found["first"] == "1":
+        return False  # "by 1/2000", a fraction
     return found["first"][0] == "0" or context.is_behind(found.start(), contexts.MONTH_OF_YEAR_BEHIND)
 
 

@@ -33,7 +33,8 @@ OTHERS = compile_rules(
     (
         "telephone.number",
         r"(?<![\w.,$€£])(?:\+\d[\d .()-]{6,20}\d|\(\d{3}\) ?\d{3}[ .-]\d{4}"
-        r"|\(0\d{0,4}\)(?: |(?<=\(0\))\d{2,4} )\d{3,4}[ -]\d{3,4})(?:\sx(?P<extension>\d{1,5}))?"
+        r"|\(0\d{0,4}\)(?: |(?<=\(0\))\d{2,4} )\d{3,4} \d{3,4}"
+        r"|\(0\d{2,4}\) (?!(?:19|20)\d\d-(?:19|20)\d\d(?!\d))\d{3,4}-\d{4})(?:\sx(?P<extension>\d{1,5}))?"
         r"(?!\w|[.,]\d|-\d)",
     ),
     ("roman.sign", r"(?P<roman>[Ⅰ-ⅿ]+)"),
@@ -102,7 +103,7 @@ OTHERS = compile_rules(
         rf"|(?!(?:go|swift|bat|lock|conf)\b(?! files?\b)){FILE})\b)",
     ),
     ("electronic.handle", r"(?<!\w)@(?P<host>[A-Za-z_](?:[\w.]*\w)?)(?![\w\u00c0-\uffff])"),
-    ("formula.ion", r"(?:(?<=\bCl)|(?<=\bBr)|(?<=\bOH))-(?![\w-])"),
+    ("formula.ion", r"(?:(?<=\bCl)|(?<=\bBr)|(?<=\bOH))-(?![\w-])", codes.is_ion),
     ("formula.triangle", r"△(?=\s?[A-Z]{3}\b)"),
     ("cardinal.comma", r"(?<=V)/(?=\d+(?:\.\d+)?\s?A\b)", amounts.is_beside_volts),
     ("range.circa", r"(?<=\d)[-–]c\.\s?(?=\d)"),
