@@ -170,7 +170,7 @@ CLOSED = _words("close closes closed open opens sale valid week weekend trip vac
 MONTH_BEHIND = _words(
     "on in of since until till by from last next this early late mid before after during every"
 )
-MONTH_OF_YEAR_BEHIND = (MONTH_BEHIND | DATE_BEHIND | _words("exp expires expiry expiring")) - {
+MONTH_OF_YEAR_BEHIND = (MONTH_BEHIND | DATE_BEHIND | _words("exp expires expiry expiring between")) - {
     "of",
     "is",
     "by",

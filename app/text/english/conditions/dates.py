@@ -87,13 +87,19 @@ def is_behind_day_and_month(found: Match, context: Context) -> bool:
     return _DAY_AND_MONTH.search(found.string[: found.start()]) is not None
 
 
+_MONTH_OF_YEAR = re.compile(r"(?:0\d|[2-9]|1[0-2])/(?:19|20)\d\d")
+
+
 def is_month_of_year(found: Match, context: Context) -> bool:
     """ "from 09/2024", not "Resolution 7/2024"."""
     if context.is_behind(found.start(), contexts.FILES) or context.is_ahead(found.end(), contexts.PARTS):
         return False
     if found["first"] == "1":
         return False  # "by 1/2000", a fraction
-    return found["first"][0] == "0" or context.is_behind(found.start(), contexts.MONTH_OF_YEAR_BEHIND)
+    last, month, *_ = [*context.behind(found.start(), 2), "", ""]
+    is_end = last in ("to", "and") and _MONTH_OF_YEAR.fullmatch(month) is not None
+    is_told = context.is_behind(found.start(), contexts.MONTH_OF_YEAR_BEHIND)
+    return found["first"][0] == "0" or is_end or is_told
 
 
 def is_duration(found: Match, context: Context) -> bool:
