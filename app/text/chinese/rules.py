@@ -352,7 +352,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.apostrophe", r"['’](?:\d\d(?=[级届](?!台风))|(?=\d0年代))", conditions.is_elided),
     (
         "date.double",
-        r"(?P<number>1[12]|(?:6|9|10)(?=[.·/]\d+(?:大促|狂欢|活动|购物|节)))[.·/](?P=number)(?![\d.])",
+        r"(?P<number>1[12]|(?:6|9|10)(?=[.·/]\d+(?:大促|狂欢|活动|购物|节)))[.·/](?P=number)(?![\d.]|\s?[元块折])",
         conditions.is_shopping,
     ),
     ("date.short_year", r"(?<![\d.])(?P<digits>\d{2})年(?!代)", conditions.is_short_year),
