@@ -23,6 +23,7 @@ MAX_LEXICON_ENTRIES = 10_000
 _CONTROLS = ("[pause:", "[voice:", "[rate:")
 _CANDIDATE = re.compile(rf"[\[<(*{MARK}]")
 _PRIVATE = re.compile(f"[{MARK}]")
+_UNSPACED_CHARACTER = re.compile(f"[{UNSPACED_MARK}]")
 _UNSPACED = re.compile(rf"(?:(?<![^\S\n])[^\S\n]+)?([{UNSPACED_MARK}])[^\S\n]*")
 _MARK = re.compile(
     rf"\[(?P<name>voice):(?P<voice>[^\[\]\n]{{0,{MAX_NAME_CHARS}}})\]"
@@ -203,7 +204,7 @@ class MarkReader:
         self._warn = warn
         self._rest = ""
         self._last = ""  # the character that was given out last
-        self._is_behind_left_out = False  # a mark that the checkpoint lacks
+        self._is_behind_mark = False  # that the checkpoint lacks, or of a sound of speech
 
     def read(self, piece: str, is_last: bool) -> list[Part]:
         text = self._rest + piece
@@ -212,8 +213,8 @@ class MarkReader:
         end = len(text)
         while found := _CANDIDATE.search(text, position):
             at = found.start()
-            is_behind_left_out = self._is_behind_left_out and at == start
-            part = self._part_at(text, at, is_last, is_behind_left_out)
+            is_behind_mark = self._is_behind_mark and at == start
+            part = self._part_at(text, at, is_last, is_behind_mark)
             if part is _UNDECIDED:
                 end = at
                 break
@@ -223,17 +224,19 @@ class MarkReader:
                     parts.append(Span(text[start:at], text[start:at]))
                 parts.append(part)
                 start = position = at + len(part.source)
-                self._is_behind_left_out = (
-                    isinstance(part, Span) and part.source[0] == "[" and not part.written
+                self._is_behind_mark = (
+                    isinstance(part, Span)
+                    and part.source[0] == "["
+                    and (not part.written or self._marks.is_phoneme(part.source))
                 )
         if start < end:
             parts.append(Span(text[start:end], text[start:end]))
-            self._is_behind_left_out = False
+            self._is_behind_mark = False
         self._rest = text[end:]
         self._last = text[:end][-1:] or self._last
         return parts
 
-    def _part_at(self, text: str, at: int, is_last: bool, is_behind_left_out: bool) -> Part | None:
+    def _part_at(self, text: str, at: int, is_last: bool, is_behind_mark: bool) -> Part | None:
         """None: what stands there is text. _UNDECIDED: more of the text has to come."""
         marks = self._marks
         if text[at] not in "[<(*":
@@ -256,15 +259,17 @@ class MarkReader:
         character = marks.character(source)
         if character is None:
             return None
+        may_be_text = not character or _UNSPACED_CHARACTER.fullmatch(character) is not None
+        is_plain = marks.is_phoneme(source) and _PLAIN_LETTERS.fullmatch(source)
+        if may_be_text and is_plain and not is_behind_mark:
+            # [a] alone may well be text: it is a phoneme behind such a mark, or before another phoneme.
+            following = _MARK.match(text, found.end())
+            rest = text[found.end() :]
+            if following is None and not is_last and (not rest or marks.may_begin(rest)):
+                return _UNDECIDED
+            if following is None or not marks.is_phoneme(following[0]):
+                return None
         if not character:
-            if marks.is_phoneme(source) and _PLAIN_LETTERS.fullmatch(source) and not is_behind_left_out:
-                # [a] alone may well be text: it is a phoneme behind such a mark, or before another phoneme.
-                following = _MARK.match(text, found.end())
-                rest = text[found.end() :]
-                if following is None and not is_last and (not rest or marks.may_begin(rest)):
-                    return _UNDECIDED
-                if following is None or not marks.is_phoneme(following[0]):
-                    return None
             self._warn(f"this checkpoint does not take the mark {source!a:.40}; it was left out")
         return Span(source, character)
 

@@ -24,8 +24,8 @@ from firstword.app.text.marks import (
 from firstword.app.text.normalize import Normalizer
 from firstword.app.text.segment import FamilyRules, Segment, SegmentLimits
 from firstword.app.text.stream import MAX_VOICES, Item, TextFrontend
-from firstword.models.tokenizer import SPEECH_MARKS
-from firstword.models.tokenizer.qwen2 import END_OF_PROMPT
+from firstword.models.tokenizer import PHONEME_MARKS, SPEECH_MARKS
+from firstword.models.tokenizer.qwen2 import END_OF_PROMPT, PINYIN_TOKENS
 from tests.text.examples import SENTENCES, codes
 from tests.text.marked import COSYVOICE3, FIRST_ID, joined, speech_marks
 
@@ -117,6 +117,30 @@ def test_a_mark_that_the_checkpoint_lacks_is_left_out_and_told(text: str, writte
         assert bool(warnings) == (written != text)
         for warning in warnings:
             assert "does not take the mark" in warning
+
+
+@pytest.mark.parametrize(
+    ("text", "num_marks"),
+    [
+        ("- [x] done", 0),
+        ("arr[i] and [a]", 0),
+        ("[n][ǐ][h][ǎo]", 4),
+        ("Ni hao: [n][i] [h][ao].", 4),
+        ("[l][e], then [e]", 2),
+    ],
+)
+def test_a_mark_of_sounds_that_are_read_is_one_only_beside_another_where_it_may_be_text(
+    text: str, num_marks: int
+) -> None:
+    ids = {mark: [FIRST_ID + index] for index, mark in enumerate(SPEECH_MARKS)}
+    marks = SpeechMarks(
+        codes, lambda mark: ids[mark], PHONEME_MARKS, SPEECH_MARKS, PHONEME_MARKS, PINYIN_TOKENS
+    )
+    for pieces in ([text], list(text)):
+        reader = MarkReader(marks, True, print)
+        parts = [part for piece in pieces for part in reader.read(piece, False)] + reader.read("", True)
+        assert "".join(part.source for part in parts) == text
+        assert sum(not part.is_plain for part in parts if isinstance(part, Span)) == num_marks
 
 
 def test_marks_that_are_not_wanted_are_text(frontend: TextFrontend) -> None:
