@@ -33,7 +33,7 @@ from training.settings import BUILTIN, DEFAULT, Settings, read_settings
 from training.teachers import open_teacher
 from training.teachers.spoken import SAMPLE_RATE_HZ, Samples
 from training.text.corpus import LONG_SENTENCE, evaluation_sentences, hard_sentences, read_words
-from training.voice import Voice
+from training.voice import Voice, english_speakers
 
 SINGLE_WORDS = ("Hello.", "Yes.", "Seven.", "Okay.", "No.", "Thank you.", "Goodbye.", "Tomorrow.")
 WORD_DRAWS = 4  # of each
@@ -331,7 +331,7 @@ def main() -> None:
         metavar="N",
         help="compare with the teacher in every Nth sentence only, but for the default speaker",
     )
-    parser.add_argument("--speakers", nargs="+", metavar="NAME", help="all of the checkpoint by default")
+    parser.add_argument("--speakers", nargs="+", metavar="NAME", help="all English ones by default")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument(
         "--output", type=Path, default=Path("docs"), help="folder of voice.json and voice.png"
@@ -345,14 +345,14 @@ def main() -> None:
         parser.error(f"--teacher-every {arguments.teacher_every}; expected 1 or more")
     settings = read_settings(arguments.settings)
     checkpoint = open_checkpoint(arguments.checkpoint)
-    speakers = checkpoint.load_speakers()
-    names = arguments.speakers or list(speakers)
+    speakers, english = checkpoint.load_speakers(), english_speakers(checkpoint)
+    names = arguments.speakers or english
     if unknown := set(names) - set(speakers):
         parser.error(f"no speaker is named {sorted(unknown)}; there are {', '.join(speakers)}")
     default = checkpoint.traits.default_speaker or names[0]
     with ProcessPoolExecutor(arguments.processes) as pool:
         strangers = pool.submit(unseen.listen_to, arguments.checkpoint, settings)
-        centres = pool.submit(centres_of, settings, tuple(speakers)).result()
+        centres = pool.submit(centres_of, settings, tuple(dict.fromkeys((*english, *names)))).result()
         jobs = [
             pool.submit(
                 examine,
@@ -372,7 +372,7 @@ def main() -> None:
     report.show(report.markdown(results, default))
     report.show(unseen.markdown(strangers.result()))
     with Voice(arguments.checkpoint) as voice:
-        report.draw(voice, settings, arguments.output / "voice.png")
+        report.draw(voice, settings, sorted(english), arguments.output / "voice.png")
     musts = report.musts(results, default) + unseen.musts(strangers.result())
     missed = [must.name for must in musts if not must.is_met]
     if missed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -205,10 +206,9 @@ _ROWS = {
 }
 
 
-def draw(voice: Voice, settings: Settings, path: Path) -> None:
+def draw(voice: Voice, settings: Settings, names: Sequence[str], path: Path) -> None:
     """Mel spectrograms of teacher and voice side by side, one row a speaker."""
     mel_of = MelExtractor(MEL)
-    names = sorted(voice.synthesizer.speakers)
     figure, axes = plt.subplots(
         len(names), 2, figsize=(9, 1.7 * len(names)), sharex=True, sharey=True, squeeze=False
     )

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from firstword.app.synthesizer import Synthesizer
+from firstword.models.checkpoint.open import Checkpoint
 from training.teachers.spoken import SAMPLE_RATE_HZ, Samples
 
 _FAULTS = {
@@ -14,6 +15,13 @@ _FAULTS = {
     "silence": "silent",
     "empty": "says nothing",
 }
+
+
+def english_speakers(checkpoint: Checkpoint) -> list[str]:
+    """Those of whom no other language is told."""
+    described = checkpoint.load_descriptions()
+    others = {name for name, who in described.items() if not who.language.startswith("en")}
+    return [name for name in checkpoint.load_speakers() if name not in others]
 
 
 class Voice:

@@ -31,6 +31,7 @@ from training.settings import BUILTIN, DEFAULT, Settings, read_settings
 from training.teachers import open_teacher
 from training.teachers.spoken import SAMPLE_RATE_HZ, Samples, Spoken
 from training.text.corpus import evaluation_sentences
+from training.voice import english_speakers
 
 _PLAIN = re.compile(r"[A-Za-z ,.;:!?']+")
 _NEAR_MS = 120
@@ -51,9 +52,7 @@ def main() -> None:
     arguments = parser.parse_args()
     sentences = [text for text in evaluation_sentences() if _PLAIN.fullmatch(text)][: arguments.sentences]
     checkpoint = open_checkpoint(arguments.checkpoint)
-    described = checkpoint.load_descriptions()
-    others = {name for name, who in described.items() if not who.language.startswith("en")}
-    speakers = arguments.speakers or [name for name in checkpoint.load_speakers() if name not in others]
+    speakers = arguments.speakers or english_speakers(checkpoint)
     if arguments.teachers:
         differences = of_teachers(
             arguments.checkpoint, read_settings(arguments.settings), speakers, sentences
