@@ -66,7 +66,7 @@ async def test_two_streams_at_once_are_never_mixed(server: Server) -> None:
 async def test_every_built_in_speaker_speaks(server: Server) -> None:
     async with client(server) as http:
         names = [speaker["name"] for speaker in (await http.get("/speakers")).json()["speakers"]]
-    assert len(names) == 14
+    assert len(names) == 18
     for name in names:
         assert len(await spoken(server, text="Hello there.", speaker=name)) > 12_000
 

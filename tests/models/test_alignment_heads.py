@@ -22,7 +22,7 @@ BUILTIN = Path(__file__).parents[2] / "models" / "builtin"
 def test_the_trained_heads_of_the_builtin_voice_are_found() -> None:
     checkpoint = open_checkpoint(BUILTIN)
     rounds = list(score_heads(checkpoint))
-    assert len(rounds) == num_texts(checkpoint.traits.languages) == 3
+    assert len(rounds) == num_texts(checkpoint.traits.languages) == 5
     found = best_heads(rounds[-1])
     assert set(checkpoint.traits.alignment_heads) <= set(found)
     assert len(found) <= 4

@@ -20,11 +20,12 @@ from firstword.app.text.phonemes import phoneme_marks
 from firstword.app.text.segment import FamilyRules, Segment, SegmentLimits
 from firstword.app.text.stream import Mode, Pronunciations, TextFrontend
 from firstword.models.checkpoint.open import open_checkpoint
+from firstword.models.config import TRAITS_FILE
 from firstword.models.tokenizer import PHONEME_MARKS, PRONUNCIATION_FOLDER, SPEECH_MARKS, load_text_tokenizer
 from firstword.models.tokenizer.interface import TokenizerError
 from firstword.models.tokenizer.mandarin import MANDARIN_FILE, Mandarin, pinyin_marks
 from firstword.models.tokenizer.pronunciation import SOUNDS, PronouncingTokenizer
-from firstword.models.tokenizer.qwen2 import PINYIN_TOKENS
+from firstword.models.tokenizer.qwen2 import PINYIN_TOKENS, Qwen2Tokenizer, special_tokens
 from training.pronunciation.mandarin import write_phrases
 from training.text.mandarin import evaluation_sentences, make_texts, mixed_sentences
 from training.text_tokenizer import write_tokenizer
@@ -314,20 +315,34 @@ def test_the_stage_makes_the_shipped_file(tmp_path: Path) -> None:
     assert gzip.decompress((tmp_path / MANDARIN_FILE).read_bytes()) == shipped
 
 
-def test_the_builtin_voice_does_not_read_mandarin_before_it_speaks_it() -> None:
-    assert (FOLDER / MANDARIN_FILE).is_file()
-    opened = open_checkpoint(BUILTIN_CHECKPOINT)
-    tokenizer = opened.load_tokenizer()
-    assert json.loads((BUILTIN_CHECKPOINT / "firstword.json").read_text())["languages"] == ["en"]
+def test_the_builtin_voice_reads_mandarin() -> None:
+    tokenizer = open_checkpoint(BUILTIN_CHECKPOINT).load_tokenizer()
+    assert isinstance(tokenizer, PronouncingTokenizer)
+    assert tokenizer.mandarin is not None
+    assert set(tokenizer.speech_marks) == {*SOUNDS, *tokenizer.mandarin.marks}
+    assert (
+        tokenizer.decode(ids(tokenizer, ["我用 Python。"], "whole")) == "[w][ǒ][y][òng][P][AY1][TH][AA2][N]."
+    )
+
+
+def test_a_voice_does_not_read_mandarin_before_it_speaks_it(tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(BUILTIN_CHECKPOINT, tmp_path / "voice"))
+    traits = json.loads((copy / TRAITS_FILE).read_text())
+    (copy / TRAITS_FILE).write_text(json.dumps(traits | {"languages": ["en"], "default_speakers": {}}))
+    tokenizer = open_checkpoint(copy).load_tokenizer()
+    assert (copy / PRONUNCIATION_FOLDER / MANDARIN_FILE).is_file()
     assert isinstance(tokenizer, PronouncingTokenizer)
     assert tokenizer.mandarin is None
     assert set(tokenizer.speech_marks) == set(SOUNDS)
 
 
-def test_a_tokenizer_without_the_marks_is_named(mandarin: Mandarin) -> None:
-    tokenizer = open_checkpoint(BUILTIN_CHECKPOINT).load_tokenizer()
+def test_a_tokenizer_without_the_marks_is_named(
+    mandarin: Mandarin, tokenizer: PronouncingTokenizer, tmp_path: Path
+) -> None:
+    write_tokenizer(tmp_path, (), 0, SOUNDS)
+    without = Qwen2Tokenizer.from_folder(tmp_path, special_tokens("cosyvoice2"))
     with pytest.raises(TokenizerError, match=r"no token \[.*, which Mandarin needs"):
-        PronouncingTokenizer(tokenizer, tokenizer.pronunciation, mandarin)  # type: ignore[attr-defined]
+        PronouncingTokenizer(without, tokenizer.pronunciation, mandarin)
 
 
 @pytest.mark.parametrize(

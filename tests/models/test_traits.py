@@ -15,7 +15,7 @@ from tests.support.checkpoints import FAMILIES, copied_checkpoint, small_checkpo
 
 BUILTIN = Path(__file__).parents[2] / "models" / "builtin"
 BUILTIN_TRAITS = Traits(
-    languages=("en",),
+    languages=("en", "zh"),
     takes_instruct=False,
     takes_speech_marks=False,
     segment_max_length=110,
@@ -23,6 +23,7 @@ BUILTIN_TRAITS = Traits(
     segment_merge_length=26,
     ends_cut_segments_in_stop=True,
     default_speaker="wren",
+    default_speakers={"zh": "lotus"},
     former_speakers={"rms": "alder", "slt": "wren", "awb": "flint", "kal16": "alder", "lark": "finch"},
     transcripts=dict.fromkeys(
         (
@@ -30,6 +31,10 @@ BUILTIN_TRAITS = Traits(
             *("heron", "aspen", "willow", "laurel", "bryony", "jay", "birch"),
         ),
         "Hello, my voice was made on a small machine, so please be kind.",
+    )
+    | dict.fromkeys(
+        ("lotus", "bamboo", "crane", "plum"),
+        "你好，我的声音是在一台小电脑上做出来的，请多多关照。",  # noqa: RUF001  Chinese commas are meant
     ),
     reads_sounds=True,
     accents=("british",),

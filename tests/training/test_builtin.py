@@ -21,12 +21,13 @@ from training.judge.words import word_errors
 from training.settings import BUILTIN, read_settings
 from training.teachers.spoken import SAMPLE_RATE_HZ, Samples, Spoken
 from training.text.corpus import read_words
-from training.voice import Voice
+from training.voice import Voice, english_speakers
 
-SPEAKERS = [
+ENGLISH = [
     *("alder", "aspen", "birch", "bryony", "finch", "flint", "heron"),
     *("iris", "jay", "laurel", "linnet", "rowan", "willow", "wren"),
 ]
+MANDARIN = ["bamboo", "crane", "lotus", "plum"]
 TOKEN_SAMPLES = 960
 AT_ONCE = 8  # spoken as one batch
 
@@ -49,9 +50,13 @@ def test_it_is_small_and_has_its_card() -> None:
     assert "# " in (BUILTIN / "MODEL_CARD.md").read_text()
 
 
-def test_it_has_fourteen_speakers(voice: Voice) -> None:
-    assert sorted(voice.synthesizer.speakers) == SPEAKERS
-    assert all(speaker.has_prompt for speaker in open_checkpoint(BUILTIN).load_speakers().values())
+def test_it_has_the_speakers_of_the_recipe(voice: Voice) -> None:
+    settings, checkpoint = read_settings(), open_checkpoint(BUILTIN)
+    assert sorted(voice.synthesizer.speakers) == sorted(ENGLISH + MANDARIN)
+    assert sorted(settings.shipped) == sorted(english_speakers(checkpoint)) == ENGLISH
+    assert sorted(settings.mandarin_shipped) == MANDARIN
+    assert checkpoint.traits.languages == settings.languages == ("en", "zh")
+    assert all(speaker.has_prompt for speaker in checkpoint.load_speakers().values())
 
 
 def test_it_is_understood(voice: Voice) -> None:
@@ -65,7 +70,7 @@ def test_it_is_understood(voice: Voice) -> None:
         "I will be there in half an hour.",
         "Thank you very much for your help.",
     )
-    for place, speaker in enumerate(SPEAKERS):
+    for place, speaker in enumerate(ENGLISH):
         for text in texts[place % 4 :: 4]:
             samples = np.concatenate(voice.speak(text, speaker, seed=1))
             heard = recogniser(samples, SAMPLE_RATE_HZ)
@@ -83,7 +88,7 @@ def test_a_single_word_is_said_once(voice: Voice, threads: ThreadPoolExecutor, w
 
     The language model knows of who speaks the accent alone; every second speaker has both.
     """
-    for name in SPEAKERS[::2]:
+    for name in ENGLISH[::2]:
         spoken = threads.map(voice.speak, repeat(word), repeat(name), range(8))
         lengths = sorted(sum(map(len, chunks)) / TOKEN_SAMPLES for chunks in spoken)
         assert lengths[0] >= 8, (name, lengths)

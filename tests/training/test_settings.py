@@ -4,15 +4,23 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.training.recipe import tiny_settings
-from training.__main__ import stages_of
+from training.__main__ import STAGES, stages_of
 from training.settings import read_settings
 
 
-def test_what_is_shipped_is_english() -> None:
+def test_what_is_shipped_is_english_and_mandarin() -> None:
     settings = read_settings()
-    assert settings.languages == ("en",)
-    assert settings.reads_mandarin
-    assert not [stage for stage in stages_of(settings) if "mandarin" in stage]
+    assert settings.languages == ("en", "zh")
+    assert settings.mandarin_shipped == ("lotus", "bamboo", "crane", "plum")
+    assert stages_of(settings) == list(STAGES)
+
+
+def test_mandarins_stages_do_not_run_where_it_is_not_shipped() -> None:
+    settings = read_settings()
+    alone = replace(settings, mandarin=replace(settings.mandarin, is_shipped=False))
+    assert alone.languages == ("en",)
+    assert alone.reads_mandarin
+    assert not [stage for stage in stages_of(alone) if "mandarin" in stage]
 
 
 def test_mandarins_stages_run_before_the_export_where_it_is_shipped(tmp_path: Path) -> None:
