@@ -23,10 +23,10 @@ def test_curl_commands_are_answered(server: Server, tmp_path: Path) -> None:
             [*words, "--fail"], cwd=tmp_path, check=True, capture_output=True, text=True, timeout=120
         )
         printed += done.stdout
-    assert len(json.loads(printed)["speakers"]) == 14
+    assert len(json.loads(printed)["speakers"]) == 18
     with wave.open(str(tmp_path / "hello.wav")) as file:
         assert 1 < file.getnframes() / file.getframerate() < 10
-    for name in ("hello.wav", "morning.mp3"):
+    for name in ("hello.wav", "nihao.wav", "morning.mp3"):
         samples, rate_hz = soundfile.read(tmp_path / name)
         assert len(samples) > rate_hz / 2, name
 
