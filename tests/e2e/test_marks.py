@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
-import websockets
 from numpy.typing import NDArray
 
 from tests.e2e.server import Server
 from tests.support.readme import ROOT
-from tests.support.service_client import client, spoken
+from tests.support.service_client import client, in_pieces, spoken
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
 RATE_HZ = 24_000
@@ -29,28 +28,6 @@ async def refused(server: Server, **fields: Any) -> tuple[int, dict[str, str]]:
 
 def alike(one: NDArray[np.int16], other: NDArray[np.int16]) -> bool:
     return len(one) == len(other) and np.abs(one.astype(int) - other).max() <= 2
-
-
-async def in_pieces(
-    server: Server, *pieces: str, **start: Any
-) -> tuple[NDArray[np.int16], list[dict[str, Any]]]:
-    """What a socket says of text in pieces: samples, and the messages that are no audio."""
-    audio, messages = b"", []
-    async with websockets.connect(f"{server.ws_url}/tts/stream") as socket:
-        await socket.send(json.dumps({"type": "start", "seed": 7, **start}))
-        for piece in pieces:
-            await socket.send(json.dumps({"type": "text", "text": piece}))
-        await socket.send(json.dumps({"type": "end"}))
-        async for message in socket:
-            if isinstance(message, bytes):
-                audio += message
-                continue
-            event = json.loads(message)
-            if event["type"] != "audio":
-                messages.append(event)
-            if event["type"] in ("done", "error"):
-                break
-    return np.frombuffer(audio, "<i2"), messages
 
 
 async def test_a_pause_is_exactly_as_long_as_it_says_streamed_and_whole(server: Server) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import httpx
 import numpy as np
+import websockets
 from numpy.typing import NDArray
 
 from tests.e2e.server import Server
@@ -25,6 +26,28 @@ async def spoken(server: Server, **fields: Any) -> NDArray[np.int16]:
         answer = await http.post("/tts", json={"text": TEXT, "format": "pcm", "seed": 7, **fields})
     assert answer.status_code == 200, answer.text
     return np.frombuffer(answer.content, "<i2")
+
+
+async def in_pieces(
+    server: Server, *pieces: str, **start: Any
+) -> tuple[NDArray[np.int16], list[dict[str, Any]]]:
+    """What a socket says of text in pieces: samples, and the messages that are no audio."""
+    audio, messages = b"", []
+    async with websockets.connect(f"{server.ws_url}/tts/stream") as socket:
+        await socket.send(json.dumps({"type": "start", "seed": 7, **start}))
+        for piece in pieces:
+            await socket.send(json.dumps({"type": "text", "text": piece}))
+        await socket.send(json.dumps({"type": "end"}))
+        async for message in socket:
+            if isinstance(message, bytes):
+                audio += message
+                continue
+            event = json.loads(message)
+            if event["type"] != "audio":
+                messages.append(event)
+            if event["type"] in ("done", "error"):
+                break
+    return np.frombuffer(audio, "<i2"), messages
 
 
 def measured(exposition: str, name: str, **labels: str) -> float:
