@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from firstword.app.audio.encode import AudioEncoder
+from firstword.models.lm.decoder import SpeechDecoder
 from firstword.models.token2wav_step import StepInput
-from tests.guards.counting import calls_of, graph_runs, work_of
+from tests.guards.counting import Work, calls_of, graph_runs, work_of
 from tests.guards.voices import FIRST_HOP_TOKENS, KINDS, Kind, torch_networks, voice
 from tests.models.networks import random_ids
 
@@ -34,6 +35,11 @@ BOUNDS: dict[Kind, Bounds] = {
     "graphs": Bounds(90, 16 * KIB, 500, 12 * MIB),  # 72, 8.6 KB, 436, 9.5 MB now
     "torch": Bounds(260, 64 * KIB, 2400, 28 * MIB),  # 221, 45 KB, 2087, 25.2 MB now
 }
+
+
+def plain_step(decoder: SpeechDecoder) -> Work:
+    """Of a step in which no row draws twice, for having repeated itself, which depends on the weights."""
+    return min((work_of(decoder.step) for _ in range(24)), key=lambda work: work.num_operations)
 
 
 @BOTH
@@ -104,7 +110,7 @@ def test_no_frame_is_solved_twice(kind: Kind) -> None:
 @BOTH
 def test_four_rows_share_a_step_of_the_language_model(kind: Kind) -> None:
     """More: the time for a token grows with the streams."""
-    alone, together = (work_of(voice(kind).decoder(num_rows).step) for num_rows in (1, 4))
+    alone, together = (plain_step(voice(kind).decoder(num_rows)) for num_rows in (1, 4))
     assert together.num_operations <= 1.2 * alone.num_operations, together.operations - alone.operations
 
 
@@ -119,10 +125,10 @@ def test_step_of_the_language_model_does_no_more_than_it_must(kind: Kind) -> Non
 def test_step_of_the_language_model_copies_no_history(kind: Kind) -> None:
     """More: the cache of keys and values is joined or moved, which grows with the utterance."""
     decoder = voice(kind).decoder(num_rows=1)
-    early = work_of(decoder.step)
+    early = plain_step(decoder)
     for _ in range(200):
         decoder.step()
-    late = work_of(decoder.step)
+    late = plain_step(decoder)
     assert late.copied_bytes <= BOUNDS[kind].token_copied_bytes, late.operations.most_common(12)
     assert late.num_operations <= 1.05 * early.num_operations, late.operations - early.operations
 

@@ -397,7 +397,7 @@ def with_value(place: int, value: float) -> Callable[[Any], Any]:
         (changed("embedding", lambda e: e[:191]), "191"),
         (changed("embedding", lambda e: e[None]), "embedding"),
         (changed("prompt_tokens", with_value(3, -1)), "speech token -1; expected 0"),
-        (changed("prompt_tokens", with_value(3, 6561)), "speech token 6561"),
+        (changed("prompt_tokens", with_value(3, 8433)), "speech token 8433"),
         (changed("prompt_mel", with_value(7, np.nan)), "prompt_mel holds numbers"),
         (changed("embedding", with_value(7, np.inf)), "embedding holds numbers"),
         (changed("embedding", with_value(7, 1e30)), "embedding holds numbers"),
