@@ -120,7 +120,7 @@ class NetworkOptions:
             ge=0,
             le=100,
             description="Steps of the flow's solver; fewer are faster and change the sound; 0 is the "
-            "checkpoint's own: 3 of the built-in voice, 10 of the published ones",
+            "checkpoint's own: 2 of the built-in voice, 10 of the published ones",
         ),
     ] = 0
     num_threads: Annotated[
