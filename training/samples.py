@@ -1,6 +1,6 @@
 """`python -m training.samples`: each speaker of the built-in voice in a file to listen to.
 
-Written anew whenever the shipped weights change; docs/voice.md plays them.
+Written anew whenever the shipped weights change; docs/voice.md links to them.
 """
 
 from pathlib import Path

@@ -22,7 +22,7 @@ def test_each_speaker_can_be_listened_to() -> None:
     assert sum(path.stat().st_size for path in files) < MAX_BYTES
 
 
-def test_the_page_of_the_voice_plays_each() -> None:
+def test_the_page_of_the_voice_links_to_each() -> None:
     page = (FOLDER.parent / "voice.md").read_text(encoding="utf-8")
     linked = re.findall(r"\]\(samples/([a-z-]+)\.opus\)", page)
     assert sorted(linked) == sorted(Path(name).name for name, _, _ in spoken())
