@@ -3,7 +3,7 @@
 Bounds lie somewhat above what is needed now; who needs more must raise one in sight of everybody.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -38,8 +38,11 @@ BOUNDS: dict[Kind, Bounds] = {
 
 
 def plain_step(decoder: SpeechDecoder) -> Work:
-    """Of a step in which no row draws twice, for having repeated itself, which depends on the weights."""
-    return min((work_of(decoder.step) for _ in range(24)), key=lambda work: work.num_operations)
+    """Of 24 steps: one in which no row draws twice, for having repeated itself, which depends on the weights;
+    the copies of the one that copied most."""
+    works = [work_of(decoder.step) for _ in range(24)]
+    plain = min(works, key=lambda work: work.num_operations)
+    return replace(plain, copied_bytes=max(work.copied_bytes for work in works))
 
 
 @BOTH
