@@ -21,7 +21,9 @@ def spoken() -> list[tuple[str, str, str]]:
     """File names without their suffix, speakers and texts: each speaker in its own language, one in both."""
     checkpoint = open_checkpoint(BUILTIN)
     described = checkpoint.load_descriptions()
-    own = [(name, name, TEXTS[described[name].language[:2]]) for name in checkpoint.load_speakers()]
+    own = [
+        (name, name, TEXTS[described[name].language.partition("-")[0]]) for name in checkpoint.load_speakers()
+    ]
     return [*own, MIXED]
 
 

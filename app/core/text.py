@@ -12,8 +12,7 @@ from firstword.app.errors import InvalidRequest
 from firstword.app.events import Stage
 from firstword.app.speakers.interface import PreparedSpeaker, SentRecording
 from firstword.app.text.marks import Pause, Rate, Voice
-from firstword.app.text.other_languages import ItemFeed
-from firstword.app.text.segment import Item, Segment, first_sentence, main_language
+from firstword.app.text.segment import Item, ItemFeed, Segment, first_sentence, main_language
 from firstword.models.lm.tokens import TokenStream
 
 MAX_PENDING_COMMANDS = 10_000  # pieces of text and flushes that were not read yet

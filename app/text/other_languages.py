@@ -1,7 +1,7 @@
 """What becomes of a text in a language that the checkpoint does not speak: a warning, or a refusal."""
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from firstword.app.errors import InvalidRequest
 from firstword.app.text.language import (
@@ -12,7 +12,7 @@ from firstword.app.text.language import (
     is_readable,
     unspoken_languages,
 )
-from firstword.app.text.segment import Item, Segment
+from firstword.app.text.segment import Item, ItemFeed, Segment
 
 MIN_LETTERS: Final = 2  # a single one, such as a Greek one in a formula, says nothing
 PUBLISHED: Final = {
@@ -89,15 +89,6 @@ class OtherLanguages:
                 f"{asked}, or start the server with FIRSTWORD_OTHER_LANGUAGES=warn",
                 "text",
             )
-
-
-class ItemFeed(Protocol):
-    """Text in pieces to segments and what happens between them; used by one thread at a time."""
-
-    def read(self, piece: str, flushes: bool, is_end: bool = True) -> list[Item]:
-        """flushes: all text so far is given out. is_end: False, more will come; a last article or the like
-        may wait for it. Raises InvalidRequest."""
-        ...
 
 
 class JudgedFeed:

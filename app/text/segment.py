@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Literal
+from typing import Literal, Protocol
 
 from firstword.app.text.chinese import CHINESE
 from firstword.app.text.language import detect_language, has_ordinal_stops, primary_language
@@ -47,6 +47,15 @@ class Segment:
 
 Mode = Literal["whole", "segments", "continuous"]
 Item = Segment | Pause | Voice | Rate
+
+
+class ItemFeed(Protocol):
+    """Text in pieces to segments and what happens between them; used by one thread at a time."""
+
+    def read(self, piece: str, flushes: bool, is_end: bool = True) -> list[Item]:
+        """flushes: all text so far is given out. is_end: False, more will come; a last article or the like
+        may wait for it. Raises InvalidRequest."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

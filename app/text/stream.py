@@ -23,9 +23,9 @@ from firstword.app.text.marks import (
     Voice,
 )
 from firstword.app.text.normalize import Normalizer, is_speakable, unread_numbers
-from firstword.app.text.other_languages import ItemFeed, JudgedFeed, OtherLanguages, SpokenLanguages
+from firstword.app.text.other_languages import JudgedFeed, OtherLanguages, SpokenLanguages
 from firstword.app.text.phrases import Phrase, blank_between
-from firstword.app.text.segment import FamilyRules, Item, Mode, Segment, Segmenter, SegmentLimits
+from firstword.app.text.segment import FamilyRules, Item, ItemFeed, Mode, Segment, Segmenter, SegmentLimits
 from firstword.app.text.sentences import Sentence
 from firstword.app.text.ssml import SsmlReader, begins_ssml
 from firstword.app.text.words import Word, find_words, in_source

@@ -35,8 +35,8 @@ from firstword.app.speakers.interface import Description, PreparedSpeaker, SentR
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.text.marks import Reading
 from firstword.app.text.normalize import is_speakable
-from firstword.app.text.other_languages import ItemFeed, JudgedFeed, OtherLanguages, SpokenLanguages
-from firstword.app.text.segment import Segment
+from firstword.app.text.other_languages import JudgedFeed, OtherLanguages, SpokenLanguages
+from firstword.app.text.segment import ItemFeed, Segment
 from firstword.app.text.stream import Item, TextFrontend
 from firstword.models.frontend.speaker import SpeakerFeatures
 from firstword.models.lm.tokens import EndReason, TokenRequest, TokenStream

@@ -6,8 +6,7 @@ from firstword.app.budget import DEFAULT_LIMITS, Work, WorkLimits
 from firstword.app.errors import InvalidRequest, TextTooLong
 from firstword.app.text.marks import Reading
 from firstword.app.text.normalize import Normalizer
-from firstword.app.text.other_languages import ItemFeed
-from firstword.app.text.segment import Mode, SegmentLimits
+from firstword.app.text.segment import ItemFeed, Mode, SegmentLimits
 from firstword.app.text.stream import TextFrontend
 from tests.text.marked import speech_marks
 

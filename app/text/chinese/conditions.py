@@ -340,7 +340,7 @@ def is_decade(found: Match, phrase: Phrase) -> bool:
     return found["digits"] >= "50" and not is_waited and not behind(contexts.SECONDS_BEHIND)(found, phrase)
 
 
-def is_edition_of_day(found: Match, phrase: Phrase) -> bool:
+def is_release_day(found: Match, phrase: Phrase) -> bool:
     """ "24.03.15更新", not "版本21.10.12"."""
     before, ahead = text_before(found, phrase).strip(), text_ahead(found, phrase).strip()
     is_told = ahead.startswith(("更新", "发布", "上线", "日")) or not before + ahead
@@ -356,6 +356,11 @@ def is_record(found: Match, phrase: Phrase) -> bool:
 def is_elided(found: Match, phrase: Phrase) -> bool:
     """ "'98年的夏天", not "'20年'"."""
     return re.search("['’]", text_ahead(found, phrase)) is None
+
+
+def is_year_of_entry(found: Match, phrase: Phrase) -> bool:
+    """ "08级新生", not "钢琴10级学生"."""
+    return not behind(contexts.GRADED)(found, phrase)
 
 
 def is_shopping(found: Match, phrase: Phrase) -> bool:

@@ -33,6 +33,7 @@ COUNTED = (
     "|安(?![全卓装])|成(?![功立员])|学生|员工|用户|粉丝|左右"
 )
 """Behind 110, 120 and their kin, these are counted too."""
+GRADED = "钢琴|英语|考"  # before "10级", a grade
 EDITIONS = "固件|驱动|内核|补丁|编号|条款|章节|升级到"
 VERSIONS = (
     "分之|v|V|版本|版本号|系统|iOS|Android|安卓|macOS|鸿蒙|平均|平均分|评分|指数|涨|跌|升|降|增长|下降|增加|减少"

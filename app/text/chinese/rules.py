@@ -178,7 +178,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     (
         "serial.code",
         r"(?<![\d.,])(?:0\d|1[5-9]|2\d)(?=级(?:新生|学(?:生(?!票)|[弟妹长姐])|毕业|本科|硕士|博士|研究生))",
-        lambda found, phrase: not conditions.behind("钢琴|英语|考")(found, phrase),
+        conditions.is_year_of_entry,
     ),
     ("serial.code", r"(?<![\w.,])(?:23{3,}|6{3,})(?![\d.,])", conditions.is_laughed),
     ("serial.dotted", r"(?<![\w.])802\.\d+", None),
@@ -287,7 +287,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     (
         "date.full",
         r"(?<![\d.])(?P<year>[12]\d)\.(?P<month>0[1-9]|1[0-2])\.(?P<day>[0-3]\d)(?![\d.])",
-        conditions.is_edition_of_day,
+        conditions.is_release_day,
     ),
     (
         "date.either_way",

@@ -195,7 +195,7 @@ def is_points(found: Match, context: Context) -> bool:
     return amount >= 20 or context.is_behind(found.start(), contexts.SCORED | contexts.CHANGED, 2)
 
 
-def is_share_of_hundred(found: Match, context: Context) -> bool:
+def is_percentage_point(found: Match, context: Context) -> bool:
     """ "up 3.2pp", not pages; behind a currency it is per person."""
     if _CURRENCY.search(context.text):
         return False

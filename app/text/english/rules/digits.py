@@ -288,7 +288,7 @@ DIGITS = compile_rules(
     ("date.era", rf"(?<![\w,.])(?P<digits>\d{{1,4}}|\d{{1,3}}(?:,\d{{3}})+)\s(?P<era>{contexts.ERAS})(?!\w)"),
     ("measure.basis", rf"(?<![\d.,:/]){NUMBER}\s?(?P<unit>bps?)\b", amounts.is_basis),
     ("measure.points", rf"(?<![\d.,:/]){NUMBER}\s?pts\b", amounts.is_points),
-    ("measure.percentage", rf"(?<![\d.,:/$€£¥]){NUMBER}\s?pp\b", amounts.is_share_of_hundred),
+    ("measure.percentage", rf"(?<![\d.,:/$€£¥]){NUMBER}\s?pp\b", amounts.is_percentage_point),
     (
         "measure.amount",
         rf"(?<![\d.,:])(?<!^/)(?<![^A-Za-z]/){NUMBER}(?:\s?(?P<scale>hundred|thousand|million|billion|trillion)\s)?"
