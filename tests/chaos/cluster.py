@@ -1,6 +1,10 @@
-"""Two servers with toy networks, one PostgreSQL and a real Envoy on this machine."""
+"""Two servers, one PostgreSQL and a real Envoy on this machine.
+
+The servers have toy networks; with CHAOS_CHECKPOINT=DIR, for a run by hand, those of DIR.
+"""
 
 import asyncio
+import os
 import socket
 import subprocess
 import sys
@@ -25,6 +29,8 @@ ENVOY = Path(sys.executable).parent / "envoy"
 CHECKED_S = 0.5  # how often Envoy asks whether a server is ready
 SERVED_BY = "x-served-by"  # with the address of a server, in answers through Envoy
 ENVOY_FILE = Path(__file__).parents[2] / "deploy/envoy/envoy.yaml"
+BYTES_PER_S = 2 * 24_000
+CHECKPOINT = os.environ.get("CHAOS_CHECKPOINT")
 
 
 @dataclass
@@ -40,14 +46,13 @@ class Cluster:
 
     def start(self, number: int, port: int = 0) -> None:
         """Start a server, or another in the place of one that was killed."""
+        toy = {"backend": "torch", "flow_backend": "torch", "trim_silence": "false"}
         self.servers[number] = self.stacks[number].enter_context(
             serving(
                 self.directory / f"data-{number}",
-                checkpoint=small_checkpoint("cosyvoice2"),
-                backend="torch",
-                flow_backend="torch",
+                **{} if CHECKPOINT else toy,
+                checkpoint=CHECKPOINT or small_checkpoint("cosyvoice2"),
                 max_streams=8,
-                trim_silence="false",
                 store=self.store,
                 port=port,
             )
@@ -136,6 +141,7 @@ class Heard:
     num_bytes: int = 0
     is_whole: bool = False
     longest_gap_s: float = 0.0
+    late_s: float = 0.0  # the longest silence of a player that began with the first piece
     ended_at: float = 0.0
 
 
@@ -143,6 +149,7 @@ async def listen(client: httpx.AsyncClient, text: str, speaker: str, heard: Hear
     """Listen to raw audio until it ends, however it does."""
     body = {"text": text, "format": "pcm", "speaker": speaker}
     at = time.monotonic()
+    played_until = at
     try:
         async with client.stream("POST", "/tts", json=body, headers={"X-Speaker": speaker}) as answer:
             heard.status = answer.status_code
@@ -150,6 +157,9 @@ async def listen(client: httpx.AsyncClient, text: str, speaker: str, heard: Hear
                 now = time.monotonic()
                 heard.longest_gap_s = max(heard.longest_gap_s, now - at) if heard.num_bytes else 0.0
                 at = now
+                if heard.num_bytes:
+                    heard.late_s = max(heard.late_s, now - played_until)
+                played_until = max(played_until, now) + len(piece) / BYTES_PER_S
                 heard.num_bytes += len(piece)
         heard.is_whole = heard.status == 200
     except httpx.HTTPError:

@@ -1,20 +1,14 @@
 """Ray Serve itself: engines in processes, their deaths, what the way to them costs: `make test-cluster`."""
 
 import asyncio
-import json
 import logging
-import os
-import signal
 import statistics
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing, asynccontextmanager
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
-from websockets.asyncio.client import connect
 
 from firstword.app.postgresql import Postgres, migrate
 from firstword.app.service import own_engine, running
@@ -23,7 +17,6 @@ from firstword.app.telemetry.metrics import Metrics
 from tests.cluster.standin import SPEAKERS, PacedEngine, info, standin
 from tests.hosts.ray.test_remote import heard, samples_of
 from tests.support.checkpoints import small_checkpoint
-from tests.support.fake_speakers import ANNA, FakeSpeakers
 from tests.support.postgres import postgres_server
 from tests.support.serving import make_services, serving
 from tests.support.toy_engine import asked
@@ -31,8 +24,8 @@ from tests.support.toy_engine import asked
 ray = pytest.importorskip("ray", reason="needs Ray Serve: pip install 'firstword[ray]'")
 from ray import serve  # noqa: E402
 
-from firstword.app.hosts.ray.link import RayLink  # noqa: E402
 from firstword.app.hosts.ray.serving import APP, cluster, opening_of  # noqa: E402
+from tests.cluster.deaths import ENGINES, front, is_left, kill_many  # noqa: E402
 
 pytestmark = [
     pytest.mark.anyio,
@@ -41,7 +34,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # of Ray's own
 ]
 logger = logging.getLogger(__name__)
-WORDS = "x" * 60  # six seconds
 
 
 @pytest.fixture(scope="module")
@@ -55,88 +47,19 @@ def store() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def engines(store: str) -> Iterator[Any]:
     """The handle of two stand-ins."""
-    settings = Settings(ray={"engines": 2, "cpus": 0.1}, speakers={"store": store})
-    with cluster(settings, standin) as handle:
+    with cluster(Settings(ray=ENGINES, speakers={"store": store}), standin) as handle:
         yield handle
 
 
-@asynccontextmanager
-async def front(handle: Any, store: str) -> AsyncIterator[str]:
-    """A server in front of the engines, in this process, with the speakers of the stand-in; gives its URL."""
-    settings = Settings(speakers={"store": store})
-    postgres = await asyncio.to_thread(Postgres, store)
-    try:
-        async with running(settings, None, postgres, opening_of(handle, settings)) as service:
-            known = FakeSpeakers({name: replace(ANNA, name=name) for name in SPEAKERS})
-            service.engine._speakers = known
-            async with serving(replace(service, speakers=known)) as url:
-                yield url
-    finally:
-        await asyncio.to_thread(postgres.close)
-
-
-async def owners(handle: Any) -> dict[int, list[str]]:
-    """The process of each engine, and the speakers it has: three of each engine."""
-    found: dict[int, list[str]] = {}
-    link = RayLink(handle)
-    for number in range(32):
-        name = f"voice-{number}"
-        async with aclosing(link.stream(name, 0, "speak", asked("x", speaker=name), (), True)) as items:
-            replica = (await anext(items))[0].replica
-        found.setdefault(replica, []).append(name)
-    pids = {one.replica: int(one.info.checkpoint.split()[1]) for one in await link.describe()}
-    return {pids[replica]: names for replica, names in found.items()}
-
-
-async def two_engines(handle: Any) -> dict[int, list[str]]:
-    async with asyncio.timeout(120):
-        while True:
-            found = await owners(handle)
-            if len(found) == 2:
-                return found
-            await asyncio.sleep(0.5)
-
-
-async def test_an_engine_that_dies_under_four_contexts_leaves_their_socket_open(
+async def test_engines_that_die_under_four_contexts_leave_their_socket_open_and_nothing_behind(
     engines: Any, store: str
 ) -> None:
-    async with front(engines, store) as url:
-        (victim, names), (_, others) = (await two_engines(engines)).items()
-        async with connect(url.replace("http", "ws") + "/tts/stream", max_size=None) as socket:
-            speaking = {f"c{n}": name for n, name in enumerate([*names[:2], *others[:2]])}
-            for context, name in speaking.items():
-                await socket.send(json.dumps({"type": "start", "context": context, "speaker": name}))
-                await socket.send(json.dumps({"type": "text", "context": context, "text": WORDS}))
-            begun: set[str] = set()
-            while len(begun) < 4:
-                if isinstance(message := await socket.recv(), str):
-                    said = json.loads(message)
-                    begun |= {said["context"]} if said["type"] == "audio" else set()
-            os.kill(victim, signal.SIGKILL)
-            killed_at = time.monotonic()
-            errors: dict[str, float] = {}
-            while len(errors) < 2:
-                if isinstance(message := await asyncio.wait_for(socket.recv(), 5), str):
-                    said = json.loads(message)
-                    if said["type"] == "error":
-                        assert said["error"]["code"] == "restarting", said
-                        errors[said["context"]] = time.monotonic() - killed_at
-            assert errors.keys() == {"c0", "c1"}
-            again_at = time.monotonic()
-            await socket.send(json.dumps({"type": "start", "context": "again", "speaker": names[0]}))
-            await socket.send(json.dumps({"type": "text", "context": "again", "text": "xx"}))
-            heard_contexts: set[str] = set()
-            again_s = None
-            while again_s is None or not {"c2", "c3"} <= heard_contexts:
-                if isinstance(message := await asyncio.wait_for(socket.recv(), 5), str):
-                    said = json.loads(message)
-                    if said["type"] == "audio":
-                        heard_contexts.add(said["context"])
-                        if said["context"] == "again" and again_s is None:
-                            again_s = time.monotonic() - again_at
-    logger.warning("an engine died: errors after %s s, its speaker spoke again in %.3f s", errors, again_s)
-    assert max(errors.values()) < 1  # 0.2 on a machine that does nothing else
-    assert again_s < 2  # 0.5 there
+    deaths, before, after = await kill_many(engines, store, 2, warm_up=1)
+    for death in deaths:
+        logger.warning("%s", death)
+    assert max(max(death.errors_s) for death in deaths) < 1  # 0.2 on a machine that does nothing else
+    assert max(death.again_s for death in deaths) < 2  # 0.5 there
+    assert not is_left(before, after)
 
 
 async def first_byte_s(url: str) -> float:
@@ -158,7 +81,7 @@ async def test_the_way_over_ray_adds_little_to_the_first_byte(engines: Any, stor
     added_s = []
     async with front(engines, store) as there, serving(alone) as here:
         for number in range(65):
-            pair = (await first_byte_s(here), await first_byte_s(there))
+            pair = (await first_byte_s(here), await first_byte_s(there.url))
             if number >= 5:
                 added_s.append(pair[1] - pair[0])
     median_s = statistics.median(added_s)
