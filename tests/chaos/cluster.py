@@ -140,6 +140,7 @@ class Heard:
     status: int = 0
     num_bytes: int = 0
     is_whole: bool = False
+    refusal: str = ""
     longest_gap_s: float = 0.0
     late_s: float = 0.0  # the longest silence of a player that began with the first piece
     ended_at: float = 0.0
@@ -153,6 +154,8 @@ async def listen(client: httpx.AsyncClient, text: str, speaker: str, heard: Hear
     try:
         async with client.stream("POST", "/tts", json=body, headers={"X-Speaker": speaker}) as answer:
             heard.status = answer.status_code
+            if heard.status != 200:
+                heard.refusal = (await answer.aread()).decode()
             async for piece in answer.aiter_raw():
                 now = time.monotonic()
                 heard.longest_gap_s = max(heard.longest_gap_s, now - at) if heard.num_bytes else 0.0
