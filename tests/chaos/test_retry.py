@@ -26,7 +26,7 @@ MAX_AFTER_S = 5.0  # from the kill to the answer of the other, which is made at 
 MAX_NEW_S = 2.0  # from the kill to the answer to a new request
 PAUSED_S = 1.0
 # Answers /tts once, and slowly where it is asked to; of a second such request it says that it came, and never
-# answers.
+# answers. What names its port as full it refuses.
 SERVER = """
 import http.server, time
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -40,6 +40,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             for _ in range(20):
                 self.wfile.write(b"a")
                 time.sleep(0.1)
+            return
+        if "full" in self.path:
+            self.send_response(503 if f"full={server.server_port}" in self.path else 200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
             return
         if self.path.startswith("/tts"):
             if Handler.has_answered:
@@ -113,6 +118,19 @@ def test_a_new_stream_begins_at_the_other_server_within_two_seconds_of_a_kill(
     assert answer.status_code == 200
     assert answer.headers[SERVED_BY] != asked
     assert after_s < MAX_NEW_S
+
+
+def test_what_a_full_server_refuses_the_other_answers_whoever_speaks(
+    servers: dict[str, "subprocess.Popen[str]"], tmp_path: Path
+) -> None:
+    full = next(iter(servers)).rpartition(":")[2]
+    with (
+        envoy(tmp_path, [f"http://{address}" for address in servers]) as (url, _),
+        httpx.Client(base_url=url, timeout=30) as client,
+    ):
+        for number in range(300):
+            answer = client.get("/tts", params={"speaker": f"voice-{number}", "full": full})
+            assert answer.status_code == 200, number
 
 
 def test_streams_through_a_paused_proxy_go_on_when_it_does(
