@@ -5,6 +5,7 @@ import logging
 import statistics
 import time
 from collections.abc import Iterator
+from contextlib import aclosing
 from typing import Any
 
 import httpx
@@ -24,6 +25,7 @@ from tests.support.toy_engine import asked
 ray = pytest.importorskip("ray", reason="needs Ray Serve: pip install 'firstword[ray]'")
 from ray import serve  # noqa: E402
 
+from firstword.app.hosts.ray.link import RayLink  # noqa: E402
 from firstword.app.hosts.ray.serving import APP, cluster, opening_of  # noqa: E402
 from tests.cluster.deaths import ENGINES, front, is_left, kill_many  # noqa: E402
 
@@ -116,3 +118,32 @@ async def test_audio_over_ray_is_that_of_the_single_process(store: str, engines:
     finally:
         await asyncio.to_thread(postgres.close)
     assert found.tolist() == expected.tolist()
+
+
+async def test_an_engine_is_added_while_slots_are_in_use(store: str) -> None:
+    if APP in serve.status().applications:
+        serve.delete(APP)
+    settings = Settings(
+        ray={"engines": 1, "max_engines": 2, "cpus": 0.1},
+        engine={"max_streams": 4},
+        speakers={"store": store},
+    )
+    with cluster(settings, standin) as handle:
+        link = RayLink(handle)
+        began_s = time.monotonic()
+        is_enough = False
+
+        async def listen(speaker: str) -> None:
+            while not is_enough:
+                stream = link.stream(speaker, 0, "speak", asked("x" * 20, speaker=speaker), (), True)
+                async with aclosing(stream) as items:
+                    async for _ in items:
+                        pass
+
+        async with asyncio.timeout(180), asyncio.TaskGroup() as tasks:
+            for number in range(4):
+                tasks.create_task(listen(f"voice-{number}"))
+            while len(await link.describe()) < 2:  # noqa: ASYNC110  of other processes there are no events
+                await asyncio.sleep(0.5)
+            is_enough = True
+    logger.warning("a second engine after %.0f s of four streams of four", time.monotonic() - began_s)
