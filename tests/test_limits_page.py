@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from firstword.app.http import connection_limits as limits
+from firstword.app.http.held_bytes import PART_OF_HELD
 from firstword.app.http.limits import FORM_BYTES
 from firstword.app.http.rpc.door import Door
 from firstword.app.surfaces.grpc.speech import SpeechService
@@ -94,7 +95,7 @@ def limits_table() -> str:
         (
             "bodies and messages that are not answered yet, together",
             "HTTP, gRPC",
-            f"{in_all}, {_FRACTIONS[limits.PART_OF_HELD]} of one client; one that is alone has its own limit",
+            f"{in_all}, {_FRACTIONS[PART_OF_HELD]} of one client; one that is alone has its own limit",
             "503, `UNAVAILABLE`",
         ),
         (

@@ -1,7 +1,6 @@
 """Read the bodies of requests within the limits of their routes."""
 
 import asyncio
-from collections.abc import Callable
 from contextlib import AsyncExitStack, ExitStack, suppress
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -9,6 +8,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from firstword.app.errors import Overloaded, StreamTimeout, TtsError
 from firstword.app.http.connection_limits import Places, caller_of
 from firstword.app.http.errors import count_rejection, error_response
+from firstword.app.http.held_bytes import MIN_BODY_BYTES, Upload, given_up
 from firstword.app.http.limits import BodyLimit
 from firstword.app.http.routes import matched_of
 from firstword.app.http.service import Service
@@ -33,7 +33,7 @@ class BodyLimitMiddleware:
 
     Of a body that is too large, no more is kept than shows that; then the connection closes. Bodies are held
     in memory, all of them together within `max_bodies_bytes`. A body counts from its head on, which names its
-    length, or else as it comes, until its response starts.
+    length, or else as it comes, until its response starts; while it comes, it may be given up for others.
     """
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
@@ -50,7 +50,7 @@ class BodyLimitMiddleware:
         host, _ = scope.get("client") or ("", 0)
         caller = caller_of(scope["state"]["client"].name, host)
         held = ExitStack()
-        hold = held.enter_context(self._held.held(caller))
+        upload = held.enter_context(self._held.held(caller))
 
         async def send_and_release(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -60,14 +60,15 @@ class BodyLimitMiddleware:
         limit = matched_of(scope).body_limit
         timeout_s = self._limits.body_timeout_s
         try:
-            async with asyncio.timeout(timeout_s):
-                await self._read(body, limit, hold, scope, receive)
+            await self._read(body, limit, upload, scope, receive)
         except ClientDisconnected:
             return
         except TimeoutError:
+            body.clear()
             error = StreamTimeout(f"the request body took longer than {timeout_s:g} s; send it faster")
             await self._refuse(error, scope, receive, send_and_release)
         except TtsError as error:
+            body.clear()
             held.close()
             async with AsyncExitStack() as place:
                 with suppress(Overloaded):
@@ -80,38 +81,51 @@ class BodyLimitMiddleware:
             held.close()
 
     async def _read(
-        self,
-        body: bytearray,
-        limit: BodyLimit,
-        hold: Callable[[int], None],
-        scope: Scope,
-        receive: Receive,
+        self, body: bytearray, limit: BodyLimit, upload: Upload, scope: Scope, receive: Receive
     ) -> None:
-        """body: empty, to be read into. Raise the limit's error, Overloaded, ClientDisconnected."""
+        """body: empty, to be read into. Raise the limit's error, Overloaded, TimeoutError, ClientDisconnected."""
+        given = dict(scope["headers"])
         # The server has refused a Content-Length that is not a number.
-        lengths = (int(value) for name, value in scope["headers"] if name == b"content-length")
-        num_held = next(lengths, 0)
+        num_held = int(given.get(b"content-length", 0))
         if num_held > limit.max_bytes:
             raise limit.error()
-        hold(num_held)
-        more_body = True
-        while more_body:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise ClientDisconnected
-            body += message.get("body", b"")
-            more_body = message.get("more_body", False)
-            if len(body) > limit.max_bytes:
-                raise limit.error()
-            if len(body) > num_held:
-                hold(len(body) - num_held)
-                num_held = len(body)
+        timeout_s = self._limits.body_timeout_s
+        s_per_byte = timeout_s / max(1, num_held or limit.max_bytes)
+        if num_held or b"transfer-encoding" in given:
+            num_held = max(num_held, MIN_BODY_BYTES)
+            upload.hold(num_held)
+        try:
+            async with asyncio.timeout(timeout_s) as timer:
+                with upload.coming(lambda: _run_out(timer), s_per_byte):
+                    more_body = True
+                    while more_body:
+                        message = await receive()
+                        if message["type"] == "http.disconnect":
+                            raise ClientDisconnected
+                        part = message.get("body", b"")
+                        body += part
+                        more_body = message.get("more_body", False)
+                        if len(body) > limit.max_bytes:
+                            raise limit.error()
+                        upload.came(len(part))
+                        if len(body) > num_held:
+                            upload.hold(len(body) - num_held)
+                            num_held = len(body)
+        except TimeoutError:
+            if upload.is_given_up:
+                raise given_up() from None
+            raise
 
     async def _refuse(self, error: TtsError, scope: Scope, receive: Receive, send: Send) -> None:
         count_rejection(self._metrics, error)
         response = error_response(error, scope)
         response.headers["Connection"] = "close"  # or the server would read the rest, however long
         await response(scope, receive, send)
+
+
+def _run_out(timer: asyncio.Timeout) -> None:
+    if not timer.expired():
+        timer.reschedule(asyncio.get_running_loop().time())
 
 
 def _lingering(receive: Receive, send: Send) -> Send:

@@ -4,12 +4,13 @@ limits of every door."""
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
 from ipaddress import ip_network
 from typing import Any, Final, TypeVar
 
 from firstword.app.errors import Overloaded
+from firstword.app.http.held_bytes import MESSAGE_GRACE_S, HeldBytes, Upload, given_up
 from firstword.app.http.limits import TokenBucket
 
 Received = TypeVar("Received")
@@ -40,8 +41,6 @@ PART_OF_CALLS: Final = 3 / 4  # that one client may have, of both
 QUICK_MESSAGE_S = 0.1  # what takes longer to come is slow, and leaves its place to what does not
 QUICK_READERS: Final = 1 / 3  # of the largest messages that fit in what all may hold
 PART_OF_READERS: Final = 1 / 2  # of them, that one client may have
-PART_OF_HELD: Final = 3 / 8  # of what all clients may make the server hold, that one may
-SMALL_BYTES: Final = 64 * 1024  # a body or message up to this size is received whatever is held
 
 MAX_PUBLIC_CALLS: Final = 64  # of methods that ask for no key; and so many that go on, as health watches do
 PART_OF_PUBLIC_CALLS: Final = 1 / 4
@@ -138,49 +137,6 @@ class Places:
             yield
 
 
-class HeldBytes:
-    """Counts what clients have sent, over HTTP and gRPC together, that is not answered yet."""
-
-    def __init__(self, max_bytes: int, small_bytes: int = SMALL_BYTES) -> None:
-        self._max_bytes = max_bytes
-        self._small_bytes = small_bytes
-        self._max_of_one = int(PART_OF_HELD * max_bytes)
-        self._num_bytes = 0
-        self._num_of: Counter[str] = Counter()
-
-    @contextmanager
-    def held(self, client: str, num_bytes: int = 0) -> Iterator[Callable[[int], None]]:
-        """Count so many, and as many more as what this yields is called with.
-
-        Both raise Overloaded where that is too much beside what the client or others hold. What is alone has
-        its own limit, and what is small is never refused: it is bounded by the number of connections.
-        """
-        own = 0
-
-        def hold(more: int) -> None:
-            nonlocal own
-            own += more
-            self._num_bytes += more
-            self._num_of[client] += more
-            if own <= self._small_bytes:
-                return
-            if own < self._num_bytes > self._max_bytes:
-                raise Overloaded("the server is receiving too many uploads at once; retry later", 1)
-            if own < self._num_of[client] > self._max_of_one:
-                raise Overloaded(
-                    f"this client's uploads are more than {self._max_of_one} bytes at once; retry later", 1
-                )
-
-        try:
-            hold(num_bytes)
-            yield hold
-        finally:
-            self._num_bytes -= own
-            self._num_of[client] -= own
-            if not self._num_of[client]:
-                del self._num_of[client]
-
-
 class Readers:
     """Places in which messages of gRPC are received, so many at once.
 
@@ -201,11 +157,17 @@ class Readers:
         async with AsyncExitStack() as place:
             await place.enter_async_context(self._places.place(client))
             receiving = asyncio.create_task(message())
+            upload: Upload | None = None
             try:
                 done, _ = await asyncio.wait((receiving,), timeout=QUICK_MESSAGE_S)
                 if not done and self._held is not None:
                     await place.aclose()
-                    place.enter_context(self._held.held(client, self._max_message_bytes))
+                    upload = place.enter_context(self._held.held(client, self._max_message_bytes))
+                    place.enter_context(upload.coming(receiving.cancel, grace_s=MESSAGE_GRACE_S))
                 return await receiving
+            except asyncio.CancelledError:
+                if upload is not None and upload.is_given_up:
+                    raise given_up() from None
+                raise
             finally:
                 receiving.cancel()

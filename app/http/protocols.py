@@ -6,6 +6,7 @@ import binascii
 import json
 import logging
 import uuid
+from contextlib import suppress
 from typing import Any, Final, cast
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -279,7 +280,8 @@ class HttpProtocol(HttpToolsProtocol):
             self.cycle.message_event.set()
         self.transport.write(refusal(error))
         if self.transport.can_write_eof():
-            self.transport.write_eof()
+            with suppress(OSError):  # the other side has reset the connection
+                self.transport.write_eof()
         self.loop.call_later(linger_s, self.transport.abort)
 
 

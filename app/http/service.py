@@ -9,7 +9,7 @@ from starlette.requests import HTTPConnection
 
 from firstword.app.core.interface import Engine, Stages
 from firstword.app.http.auth import Authenticator
-from firstword.app.http.connection_limits import HeldBytes
+from firstword.app.http.held_bytes import HeldBytes
 from firstword.app.http.limits import Quotas
 from firstword.app.provenance import NO_MARKS, Provenance
 from firstword.app.server_options import Limits

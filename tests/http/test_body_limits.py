@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -9,6 +10,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from firstword.app.http import held_bytes
 from firstword.app.http.bodies import LINGER_BYTES
 from firstword.app.http.limits import speech_body_bytes
 from tests.support.fake_engine import FakeEngine
@@ -151,7 +153,7 @@ async def test_all_bodies_together_have_a_limit_and_one_alone_has_its_own() -> N
     services = make_services(limits=limits)
     async with serving(services) as url, httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as client:
         first = asyncio.create_task(client.post("/speakers", content=held(), headers=FORM_TYPE))
-        await until(lambda: services.held._num_bytes > MIB + MIB // 2)
+        await until(lambda: services.held.num_bytes > MIB + MIB // 2)
         refused = await client.post("/speakers", files={"audio": bytes(MIB)})
         assert refused.status_code == 503
         small = await client.post("/tts", json={"text": "Hi."})
@@ -177,7 +179,7 @@ async def test_the_bodies_of_one_client_leave_room_for_those_of_others() -> None
             yield bytes(MIB + MIB // 2 - len(FORM_START) - len(FORM_END)) + FORM_END
 
         first = asyncio.create_task(client.post("/speakers", content=held(), headers=form))
-        await until(lambda: services.held._num_bytes > MIB)
+        await until(lambda: services.held.num_bytes > MIB)
         upload = {"data": {"name": "cy"}, "files": {"audio": bytes(MIB)}}
         same = await client.post("/speakers", **upload, headers={"X-API-Key": "a"})
         other = await client.post("/speakers", **upload, headers={"X-API-Key": "b"})
@@ -186,6 +188,51 @@ async def test_the_bodies_of_one_client_leave_room_for_those_of_others() -> None
         assert (await first).status_code == 201
     assert (same.status_code, other.status_code, small.status_code) == (503, 201, 200)
     assert "this client's uploads are more than 1572864 bytes at once" in error_of(same)["message"]
+
+
+KEYS = [f"client{number}:k{number}" for number in range(8)]
+
+
+async def send_heads(url: str, stack: AsyncExitStack, key: str, count: int) -> list[asyncio.StreamReader]:
+    """Announce recordings of 10 MB by the heads of their requests, and send nothing of them."""
+    readers = []
+    for _ in range(count):
+        reader, writer = await asyncio.open_connection(urlsplit(url).hostname, urlsplit(url).port)
+        stack.callback(writer.close)
+        head = f"POST /speakers HTTP/1.1\r\nHost: test\r\nX-API-Key: {key}\r\nContent-Length: {10 * MIB}\r\n"
+        writer.write(f"{head}Content-Type: multipart/form-data; boundary=x\r\n\r\n".encode())
+        await writer.drain()
+        readers.append(reader)
+    return readers
+
+
+async def test_heads_alone_of_three_clients_keep_no_upload_of_another_out() -> None:
+    services = make_services(keys=KEYS)
+    async with serving(services) as url, AsyncExitStack() as stack:
+        for number in range(3):
+            await send_heads(url, stack, f"k{number}", 20)
+        await until(lambda: services.held.num_bytes >= 60 * MIB)
+        async with asyncio.timeout(5), httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as client:
+            upload = {"data": {"name": "cy"}, "files": {"audio": bytes(10 * MIB - 1)}}
+            answer = await client.post("/speakers", **upload, headers={"X-API-Key": "k3"})
+    assert answer.status_code == 201, answer.text
+
+
+async def test_a_head_without_its_body_makes_room_once_it_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_bytes, "GRACE_S", 0.1)
+    services = make_services(keys=KEYS)
+    async with serving(services) as url, AsyncExitStack() as stack:
+        (first,) = await send_heads(url, stack, "k0", 1)
+        for number in range(1, 6):
+            await send_heads(url, stack, f"k{number}", 1)
+        await until(lambda: services.held.num_bytes >= 60 * MIB)
+        async with asyncio.timeout(5), httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as client:
+            upload = {"data": {"name": "cy"}, "files": {"audio": bytes(10 * MIB - 1)}}
+            while (await client.post("/speakers", **upload, headers={"X-API-Key": "k6"})).status_code != 201:
+                await asyncio.sleep(0.01)
+            refused = await first.readuntil(b"}}")
+    assert refused.startswith(b"HTTP/1.1 503 ")
+    assert b"gave up this one" in refused
 
 
 async def test_a_body_is_no_longer_counted_once_its_request_is_over() -> None:

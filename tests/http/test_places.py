@@ -1,12 +1,14 @@
 """Places that clients share, and bytes that all of them hold."""
 
 import asyncio
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack, suppress
+from functools import partial
 
 import pytest
 
 from firstword.app.errors import Overloaded
-from firstword.app.http.connection_limits import HeldBytes, Places, Readers
+from firstword.app.http.connection_limits import Places, Readers
+from firstword.app.http.held_bytes import HeldBytes
 
 pytestmark = pytest.mark.anyio
 
@@ -54,11 +56,11 @@ def test_bytes_are_refused_beside_others_and_never_alone() -> None:
     held = HeldBytes(100, small_bytes=0)
     with held.held("ann", 200), pytest.raises(Overloaded, match="the server"), held.held("bob", 1):
         pass
-    with held.held("ann", 60), held.held("bob", 37) as hold:
-        hold(3)
+    with held.held("ann", 60), held.held("bob", 37) as upload:
+        upload.hold(3)
         with pytest.raises(Overloaded, match="the server"):
-            hold(1)
-    assert not held._num_of
+            upload.hold(1)
+    assert not held.num_bytes
 
 
 def test_a_client_holds_its_part_and_leaves_the_rest_to_others() -> None:
@@ -71,6 +73,97 @@ def test_a_client_holds_its_part_and_leaves_the_rest_to_others() -> None:
             pass
         with held.held("ann", 1), held.held("bob", 50):
             pass
+
+
+class Clock:
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def test_of_clients_that_hold_more_the_latest_upload_makes_room() -> None:
+    given_up: list[str] = []
+    clock = Clock()
+    held = HeldBytes(80, small_bytes=0, clock=clock)
+    with ExitStack() as stack:
+
+        def come(name: str, client: str, num_bytes: int) -> None:
+            upload = stack.enter_context(held.held(client, num_bytes))
+            stack.enter_context(upload.coming(lambda: given_up.append(name)))
+            clock.now_s += 0.1
+
+        for name in ("first", "second"):
+            come(name, "ann", 15)
+            come(f"his {name}", "bob", 12)
+        come("third", "eve", 24)
+        assert held.num_bytes == 78
+        come("fourth", "cid", 20)
+        assert given_up == ["first", "his first"]  # of who holds 30, then of who holds 24
+        assert held.num_bytes == 71
+        come("fifth", "dan", 20)
+        assert given_up[2:] == ["third"]
+        with pytest.raises(Overloaded, match="the server"):
+            come("sixth", "fay", 20)  # nobody has more
+        assert len(given_up) == 3
+
+
+def test_an_upload_that_keeps_its_pace_is_never_late() -> None:
+    given_up: list[str] = []
+    clock = Clock()
+    held = HeldBytes(100, small_bytes=0, clock=clock)
+    with held.held("ann", 40) as steady, held.held("bob", 40) as slow, ExitStack() as stack:
+        for name, upload in (("steady", steady), ("slow", slow)):
+            stack.enter_context(upload.coming(partial(given_up.append, name), s_per_byte=1.0))
+        for _ in range(10):
+            clock.now_s += 1
+            steady.came(1)
+        with held.held("eve", 40):
+            assert given_up == ["slow"]
+            with pytest.raises(Overloaded, match="gave up this one"):
+                slow.hold(1)
+        clock.now_s += 3
+        with held.held("eve", 90):
+            assert given_up == ["slow", "steady"]
+    assert held.num_bytes == 0
+
+
+def test_small_bodies_have_room_of_their_own_and_make_it_among_themselves() -> None:
+    given_up: list[str] = []
+    held = HeldBytes(8, small_bytes=1)
+    with ExitStack() as stack:
+        stack.enter_context(held.held("ann", 8))
+        for _ in range(3):
+            for client in ("bob", "cid", "dan"):
+                with suppress(Overloaded):
+                    upload = stack.enter_context(held.held(client, 1))
+                    stack.enter_context(upload.coming(partial(given_up.append, client)))
+        assert not given_up
+        with pytest.raises(Overloaded, match="this client's"):
+            stack.enter_context(held.held("bob", 1))
+        stack.enter_context(held.held("eve", 1))
+    assert len(given_up) == 1
+    assert held.num_bytes == 0
+
+
+async def test_a_slow_message_makes_room_for_a_client_that_has_fewer() -> None:
+    held = HeldBytes(60, small_bytes=0)
+    readers = Readers(2, held, 10)
+
+    async def slow() -> None:
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(5):
+        receiving = [asyncio.create_task(readers.receive(slow, client)) for client in ("ann", "ann", "bob")]
+        while held.num_bytes < 30:  # noqa: ASYNC110  what others do is not ours to announce
+            await asyncio.sleep(0.001)
+        with held.held("eve", 13), held.held("dan", 18):
+            done, _ = await asyncio.wait(receiving, return_when=asyncio.FIRST_COMPLETED)
+            assert [isinstance(one.exception(), Overloaded) for one in done] == [True]
+            assert not receiving[2].done()
+        for one in receiving:
+            one.cancel()
+        await asyncio.wait(receiving)
 
 
 async def test_a_slow_message_is_held_as_one_of_the_largest() -> None:
@@ -86,7 +179,7 @@ async def test_a_slow_message_is_held_as_one_of_the_largest() -> None:
 
     async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
         tasks.create_task(readers.receive(slow, "ann"))
-        while not held._num_of:  # noqa: ASYNC110  what others do is not ours to announce
+        while not held.num_bytes:  # noqa: ASYNC110  what others do is not ours to announce
             await asyncio.sleep(0.001)
         assert await readers.receive(quick, "ann") == "come"
         with pytest.raises(Overloaded):
@@ -94,4 +187,4 @@ async def test_a_slow_message_is_held_as_one_of_the_largest() -> None:
         with pytest.raises(Overloaded), held.held("ann", 1):  # over HTTP too
             pass
         come.set()
-    assert not held._num_of
+    assert not held.num_bytes
