@@ -1,12 +1,12 @@
 """How a text is read, drawn and heard: the fields that every surface takes, with their bounds."""
 
-import json
 from collections.abc import Mapping
 from typing import Annotated, Final
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
+from firstword.app.bounded_json import loads
 from firstword.app.options import Sampling
 from firstword.app.text.marks import MAX_LEXICON_ENTRIES, Reading
 
@@ -29,15 +29,29 @@ Number = Annotated[float, NotBoolean]
 WholeNumber = Annotated[int, NotBoolean]
 
 
+def check_lexicon(given: object) -> object:
+    """Refuse a lexicon for its first fault: pydantic would list all of them, which takes seconds."""
+    if isinstance(given, Mapping):
+        if len(given) > MAX_LEXICON_ENTRIES:
+            raise PydanticCustomError(
+                "too_long", "Dictionary should have at most {most} entries", {"most": MAX_LEXICON_ENTRIES}
+            )
+        if not all(isinstance(spoken, str) for spoken in given.values()):
+            raise PydanticCustomError("string_type", "What is spoken for a word should be a string")
+    return given
+
+
+Lexicon = Annotated[dict[str, str], BeforeValidator(check_lexicon)]
+
+
 class TextOptions(BaseModel):
     """How a text is read, and how its speech tokens are drawn."""
 
     normalize: bool = Field(True, description="Write out numbers and the like before speaking.")
     marks: bool = Field(True, description="Read marks such as [pause:0.8s]; false: they are text.")
     ssml: bool | None = Field(None, description="The text is SSML; if left out, where it begins with <speak.")
-    lexicon: dict[str, str] = Field(
+    lexicon: Lexicon = Field(
         default_factory=dict,
-        max_length=MAX_LEXICON_ENTRIES,
         description="What is spoken for a word: an alias, or ipa:, arpabet: or pinyin: and its sounds.",
     )
     temperature: Number | None = Field(
@@ -65,9 +79,10 @@ class TextOptions(BaseModel):
         if not isinstance(given, str):
             return given
         try:
-            return json.loads(given)
+            entries = loads(given)
         except (ValueError, RecursionError):
             raise PydanticCustomError("json_invalid_lexicon", "Input should be a JSON object") from None
+        return check_lexicon(entries)
 
     @field_validator("max_token_ratio")
     @classmethod

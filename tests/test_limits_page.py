@@ -35,7 +35,8 @@ def limits_table() -> str:
         (
             "request line and headers",
             "HTTP, WebSocket, metrics",
-            f"{_kib(limits.MAX_HEAD_BYTES)}, {limits.MAX_HEADERS} headers, {limits.HEAD_TIMEOUT_S:g} s; of a "
+            f"{_kib(limits.MAX_HEAD_BYTES)}, {limits.MAX_HEADERS} headers, {limits.MAX_PARAMETERS} "
+            f"parameters, {limits.HEAD_TIMEOUT_S:g} s; of a "
             f"`Content-Type` {_kib(limits.MAX_CONTENT_TYPE_BYTES)}",
             "431, 414 or 408, closed",
         ),

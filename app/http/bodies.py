@@ -83,7 +83,10 @@ class BodyLimitMiddleware:
     async def _read(
         self, body: bytearray, limit: BodyLimit, upload: Upload, scope: Scope, receive: Receive
     ) -> None:
-        """body: empty, to be read into. Raise the limit's error, Overloaded, TimeoutError, ClientDisconnected."""
+        """body: empty, to be read into.
+
+        Raise the limit's error, Overloaded, TimeoutError, ClientDisconnected.
+        """
         given = dict(scope["headers"])
         # The server has refused a Content-Length that is not a number.
         num_held = int(given.get(b"content-length", 0))

@@ -17,6 +17,7 @@ Received = TypeVar("Received")
 
 MAX_HEAD_BYTES: Final = 64 * 1024  # request line and headers
 MAX_HEADERS: Final = 200
+MAX_PARAMETERS: Final = 200  # of an address; each unknown one is an error to be described
 MAX_CONTENT_TYPE_BYTES: Final = 1024  # its parameters are taken apart in the square of the time
 HEAD_TIMEOUT_S = 10.0  # from the connection, or the first byte of a later request, to the end of its head
 

@@ -28,7 +28,9 @@ class Start(VoiceFields, ContextMessage):
     format: AudioFormat = "pcm"
     mode: Literal["continuous", "segments"] | None = None  # None: continuous where the checkpoint can
     # Behind which characters the writer is taken to pause: those of an earlier `done`. None: where it does.
-    pauses: list[Annotated[int, NotBoolean, Field(ge=1)]] | None = Field(None, max_length=10_000)
+    pauses: list[Annotated[int, NotBoolean, Field(ge=1)]] | None = Field(
+        None, max_length=10_000, fail_fast=True
+    )
     # Of a reference recording that follows in binary messages, before any other message of its context.
     reference_bytes: Annotated[int, NotBoolean, Field(ge=1)] | None = None
 

@@ -1,7 +1,6 @@
 """Bodies that hold recordings: forms kept in memory, and forms or base64 in place of a plain JSON body."""
 
 import asyncio
-import json
 from collections.abc import Callable, Collection, Coroutine, Iterator
 from contextlib import aclosing, contextmanager
 from typing import Any, Final, get_args, get_origin
@@ -18,12 +17,14 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from firstword.app.audio.decode import RecordingTooLong, UndecodableAudio
+from firstword.app.bounded_json import loads, request_of
 from firstword.app.errors import AudioTooLong, BadAudio, InvalidRequest
 from firstword.app.http.limits import check_upload
 from firstword.app.http.service import Service
 
 MAX_FILES = 4
 MAX_FIELDS = 64
+MAX_URLENCODED_BYTES = 256 * 1024  # each of which may be a hundred bytes of memory while it is decoded
 LARGE_BODY_BYTES = 64 * 1024  # more JSON than that is parsed in a thread
 FORM_TYPE = b"multipart/form-data"
 URLENCODED_TYPE = b"application/x-www-form-urlencoded"
@@ -56,7 +57,7 @@ class MemoryRequest(Request):
     async def json(self) -> Any:
         body = await self.body()
         return (
-            json.loads(body) if len(body) <= LARGE_BODY_BYTES else await asyncio.to_thread(json.loads, body)
+            request_of(body) if len(body) <= LARGE_BODY_BYTES else await asyncio.to_thread(request_of, body)
         )
 
 
@@ -83,8 +84,13 @@ class AnyFormRequest(MemoryRequest):
         content_type, _ = parse_options_header(self.headers.get("Content-Type"))
         if self._form is None and content_type == URLENCODED_TYPE:
             try:
-                given = parse_qsl(
-                    (await self.body()).decode(), True, errors="strict", max_num_fields=MAX_FIELDS
+                body = await self.body()
+                if len(body) > MAX_URLENCODED_BYTES:
+                    raise ValueError(
+                        f"more than {MAX_URLENCODED_BYTES} bytes; send it as multipart/form-data"
+                    )
+                given = await asyncio.to_thread(
+                    parse_qsl, body.decode(), True, errors="strict", max_num_fields=MAX_FIELDS
                 )
             except ValueError as error:
                 raise HTTPException(400, f"not a URL-encoded form in UTF-8: {error}") from error
@@ -145,7 +151,7 @@ async def _fields_of(form: FormData, in_json: Collection[str]) -> dict[str, Any]
             fields[name] = await value.read() if isinstance(value, UploadFile) else value
             if name in in_json:
                 try:
-                    fields[name] = json.loads(fields[name])
+                    fields[name] = loads(fields[name])
                 except (ValueError, RecursionError):
                     raise InvalidRequest(
                         f'`{name}` is not JSON; send a list as [1,2], an object as {{"a":"b"}}', name

@@ -1,4 +1,4 @@
-"""What clients make the server hold until it is answered: how much that may be, and who makes room for whom."""
+"""What clients make the server hold until it is answered: how much that may be, and who makes room."""
 
 import math
 import time

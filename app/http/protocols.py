@@ -156,6 +156,8 @@ class HttpProtocol(HttpToolsProtocol):
             return ExpectationFailed(
                 f"Expect is {expected[:60].decode('latin-1')!a}; only 100-continue is understood"
             )
+        if self.url.count(b"&") >= limits.MAX_PARAMETERS:
+            return UrlTooLong(f"the address has more than {limits.MAX_PARAMETERS} parameters; send fewer")
         if len(values.get(b"content-type", b"")) > limits.MAX_CONTENT_TYPE_BYTES:
             return HeadersTooLarge(
                 f"Content-Type is longer than {limits.MAX_CONTENT_TYPE_BYTES} bytes; send a shorter one"

@@ -7,8 +7,10 @@ from itertools import pairwise
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
 
 from firstword.app.audio.formats import FORMATS, MAX_CLEAR_SPEED, MIN_CLEAR_SPEED, AudioFormat
+from firstword.app.bounded_json import MAX_FIELDS
 from firstword.app.clients import Client
 from firstword.app.core.request import Delivery, FlowContext, SynthesisRequest, VoiceChoice, VoiceMode
 from firstword.app.core.transcript import TimedWord
@@ -47,6 +49,8 @@ class RequestFields(BaseModel):
     def _leave_out_null(cls, given: Any) -> Any:
         if not isinstance(given, Mapping):
             return given
+        if len(given) > MAX_FIELDS:
+            raise PydanticCustomError("too_many_fields", f"Input should have at most {MAX_FIELDS} fields")  # type: ignore[arg-type]
         fields = cls.model_fields
         optional = {name for name in fields if not fields[name].is_required()}
         return {name: value for name, value in given.items() if value is not None or name not in optional}

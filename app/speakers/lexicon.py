@@ -1,9 +1,9 @@
 """The check of a speaker's own words."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
+from firstword.app.bounded_json import loads
 from firstword.app.errors import InvalidRequest
 from firstword.app.text.lexicon import MAX_SPOKEN_CHARS, MAX_WORD_CHARS
 from firstword.app.text.marks import MAX_LEXICON_ENTRIES
@@ -14,7 +14,7 @@ def checked_lexicon(given: Mapping[str, str] | str) -> dict[str, str]:
     entries: Any = given
     if isinstance(given, str):
         try:
-            entries = json.loads(given or "{}")
+            entries = loads(given or "{}")
         except (ValueError, RecursionError):
             entries = None
     if not isinstance(entries, Mapping) or not all(isinstance(spoken, str) for spoken in entries.values()):

@@ -31,7 +31,7 @@ from firstword.app.http.surface import HttpSurface
 from firstword.app.provenance import Evidence, Provenance
 
 router = APIRouter(tags=["provenance"], responses=ERROR_ANSWERS, route_class=MemoryFormRoute)
-pair_router = APIRouter(tags=["provenance"], responses=ERROR_ANSWERS)
+pair_router = APIRouter(tags=["provenance"], responses=ERROR_ANSWERS, route_class=MemoryFormRoute)
 MAX_CHECKED_S: Final = 120.0  # about 120 MB while it is looked at
 MAX_PAIR_CHARS: Final = 400  # some 25 s of English: a sentence is what ears compare
 _one_at_a_time: Final = asyncio.Semaphore(1)  # a search computes for up to seconds

@@ -22,6 +22,7 @@ from firstword.app.http.service import Service, ServiceHere
 from firstword.app.http.surface import HttpSurface
 from firstword.app.speakers.interface import RequestKey, SpeakerInfo, is_name, max_bundle_bytes
 from firstword.app.speakers.lexicon import checked_lexicon
+from firstword.app.speech_options import Lexicon
 
 router = APIRouter(prefix="/speakers", tags=["speakers"], responses=ERROR_ANSWERS, route_class=AnyFormRoute)
 
@@ -65,7 +66,7 @@ class Change(StrictForm):
     transcript: str | None = None
     language: str | None = None
     access: Access | None = None
-    lexicon: dict[str, str] | None = None
+    lexicon: Lexicon | None = None
     version: Annotated[int, Field(ge=1)] | None = None
 
 

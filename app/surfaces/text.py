@@ -6,13 +6,14 @@ from starlette.requests import Request
 
 from firstword.app.core.request import SynthesisRequest, VoiceChoice
 from firstword.app.http.errors import rejections_counted
+from firstword.app.http.forms import MemoryFormRoute
 from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import ERROR_ANSWERS, Name, RequestFields
 from firstword.app.http.service import ServiceHere
 from firstword.app.http.surface import HttpSurface
 from firstword.app.speech_options import TextOptions
 
-router = APIRouter(tags=["speech"], responses=ERROR_ANSWERS)
+router = APIRouter(tags=["speech"], responses=ERROR_ANSWERS, route_class=MemoryFormRoute)
 
 
 class TextBody(TextOptions, RequestFields):

@@ -61,7 +61,7 @@ class TokenSpeech(ReferenceFields, FileFields):
 
     model_config = ConfigDict(extra="forbid")
 
-    tokens: list[int] = Field(min_length=1)
+    tokens: list[int] = Field(min_length=1, fail_fast=True)
 
 
 class TokenRequestFields(ReferenceFields, TextOptions):

@@ -75,14 +75,15 @@ async def create_batch(
     with rejections_counted(service.metrics):
         service.quotas.charge(client.name)
         items, new = await asyncio.to_thread(_checked_items, body.items, client, service)
+        for speaker in dict.fromkeys(item.speaker for item in items):
+            if speaker is not None:
+                service.speakers.get(speaker, client)
         for index, item in enumerate(items):
-            if item.speaker is not None:
-                service.speakers.get(item.speaker, client)
             try:
                 await item.reference(service.limits.max_reference_bytes)
             except InvalidRequest as error:
                 raise InvalidRequest(f"items[{index}]: {error.message}", "items") from None
-        key = request_key(request, repr(new).encode())
+        key = await asyncio.to_thread(lambda: request_key(request, repr(new).encode()))
         batch = await asyncio.to_thread(batches.store.add, client.name, new, key)
         batches.changed.set()
     return batch_answer(batch)

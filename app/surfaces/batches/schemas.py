@@ -27,6 +27,7 @@ class NewBatch(RequestFields):
     model_config = ConfigDict(extra="forbid")
 
     items: list[dict[str, Any]] = Field(
+        fail_fast=True,
         min_length=1,
         max_length=MAX_ITEMS,
         description="Of each what the body of POST /tts has, and `name`, that of its file.",

@@ -9,6 +9,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from firstword.app.bounded_json import MAX_FIELDS
 from firstword.app.errors import InvalidRequest
 from firstword.app.http.context_messages import AudioFrame, ContextMessage, Message, Start
 from firstword.app.http.errors import error_body, invalid_request
@@ -50,7 +51,12 @@ _FIELDS = {kind.model_fields["type"].default: list(kind.model_fields) for kind i
 def parse_message(raw: str) -> ClientMessage:
     """Raise InvalidRequest that names what is wrong."""
     try:
-        return _CLIENT_MESSAGE.validate_json(raw)
+        if raw.count(",") < MAX_FIELDS:
+            return _CLIENT_MESSAGE.validate_json(raw)
+        message = _parsed(raw)  # whose fields are counted before each unknown one is an error
+        if isinstance(message, dict) and len(message) > MAX_FIELDS:
+            raise InvalidRequest(f"the message has {len(message)} fields; send {MAX_FIELDS} at most")
+        return _CLIENT_MESSAGE.validate_python(message)
     except ValidationError as error:
         faults = error.errors(include_url=False)
     match faults[0]["type"]:
@@ -63,6 +69,14 @@ def parse_message(raw: str) -> ClientMessage:
     # `loc` begins with the type of the message.
     known_fields = _FIELDS[str(faults[0]["loc"][0])]
     raise invalid_request([{**fault, "loc": fault["loc"][1:]} for fault in faults], known_fields)
+
+
+def _parsed(raw: str) -> object:
+    """Raise InvalidRequest."""
+    try:
+        return from_json(raw)
+    except ValueError as error:
+        raise InvalidRequest(f"the message is not valid JSON: {error}") from None
 
 
 def peek_type_and_context(raw: str) -> tuple[str | None, str | None]:
