@@ -15,6 +15,7 @@ from firstword.app.http.connection_limits import Places, Readers
 from firstword.app.http.errors import rejections_counted
 from firstword.app.http.routes import Guard
 from firstword.app.http.rpc.call import Call, abort
+from firstword.app.http.rpc.fields import LARGE_MESSAGE_BYTES, MAX_FIELDS, has_too_many_fields
 from firstword.app.http.rpc.messages import POOL, handler_of, message
 from firstword.app.http.service import Service
 from firstword.app.http.surface import RpcMethod, RpcServices
@@ -161,6 +162,8 @@ class _Entry:
     def _decoded(self, data: bytes) -> Any:
         if len(data) > self._limit.max_bytes:
             raise self._limit.error()
+        if len(data) > LARGE_MESSAGE_BYTES and has_too_many_fields(data, self._message.DESCRIPTOR):
+            raise InvalidRequest(f"the message has more than {MAX_FIELDS} fields; send fewer")
         try:
             return self._message.FromString(data)
         except DecodeError:

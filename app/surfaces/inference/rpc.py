@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from typing import Any, Final
 
 from google.protobuf.json_format import ParseDict
 
 from firstword.app.errors import InvalidRequest, StreamTimeout, TtsError
 from firstword.app.http.errors import INTERNAL, error_message, rejections_counted, row_of
+from firstword.app.http.held_bytes import SMALL_BYTES
 from firstword.app.http.limits import upload_body
 from firstword.app.http.routes import Guard
 from firstword.app.http.rpc.call import Call
@@ -22,6 +23,7 @@ from firstword.app.surfaces.inference.tensors import CONTENTS, SentTensor, Tenso
 logger = logging.getLogger(__name__)
 
 MAX_REQUESTS: Final = 64  # of one stream at once; the next is read when one has ended
+MAX_UNANSWERED_BYTES: Final = 4 << 20  # of them together, unless one is alone
 EMPTY_FINAL: Final = "triton_enable_empty_final_response"
 FINAL: Final = "triton_final_response"
 
@@ -89,7 +91,7 @@ class InferenceService:
     async def _infer(self, request: Any, call: Call) -> Any:
         caller = Caller(call.client, call.received_s, call.host, call.metadata)
         with rejections_counted(self._inference.service.metrics):
-            asked = self._read(request)
+            asked = await self._read(request)
         return _response(asked, await self._inference.whole(asked, caller))
 
     async def _stream_infer(self, requests: Any, call: Call) -> None:
@@ -100,7 +102,7 @@ class InferenceService:
             async with asyncio.TaskGroup() as tasks:
                 try:
                     async for request in requests:
-                        await stream.slots.acquire()
+                        await stream.take(request)
                         tasks.create_task(stream.answer(self._read, request))
                 except TtsError as error:
                     fault = error
@@ -111,8 +113,13 @@ class InferenceService:
         if fault is not None:
             raise fault
 
-    def _read(self, request: Any) -> InferenceRequest:
+    async def _read(self, request: Any) -> InferenceRequest:
         """Raises InvalidRequest and ModelNotFound."""
+        if request.ByteSize() <= SMALL_BYTES:
+            return self._read_now(request)
+        return await asyncio.to_thread(self._read_now, request)
+
+    def _read_now(self, request: Any) -> InferenceRequest:
         inference = self._inference
         model = inference.find(request.model_name, request.model_version)
         raw = list(request.raw_input_contents)
@@ -125,7 +132,7 @@ class InferenceService:
             if not raw:
                 if spec.datatype not in CONTENTS:
                     raise InvalidRequest(f"input `{spec.name}` is {spec.datatype}; send it as raw contents")
-                values = list(getattr(given.contents, CONTENTS[spec.datatype]))
+                values = getattr(given.contents, CONTENTS[spec.datatype])
             sent = SentTensor(given.datatype, given.shape, raw[index] if raw else None, values)
             inputs[spec.name] = sent.read(spec)
         parameters = {name: _value(parameter) for name, parameter in request.parameters.items()}
@@ -137,7 +144,10 @@ class InferenceStream:
     """One call of ModelStreamInfer."""
 
     def __init__(self, inference: Inference, call: Call) -> None:
-        self.slots = asyncio.Semaphore(MAX_REQUESTS)
+        self._slots = asyncio.Semaphore(MAX_REQUESTS)
+        self._num_bytes = 0  # of the requests that are not answered
+        self._was_answered = asyncio.Event()
+        self._reading = asyncio.Lock()
         self._inference = inference
         self._call = call
         self._sessions: set[SessionKey] = set()
@@ -146,6 +156,15 @@ class InferenceStream:
     def free(self) -> None:
         for key in self._sessions:
             self._inference.free(key)
+
+    async def take(self, request: Any) -> None:
+        """Wait until a request may be answered beside those that are."""
+        await self._slots.acquire()
+        num_bytes = request.ByteSize()
+        while self._num_bytes and self._num_bytes + num_bytes > MAX_UNANSWERED_BYTES:
+            self._was_answered.clear()
+            await self._was_answered.wait()
+        self._num_bytes += num_bytes
 
     async def answer(self, read: Any, request: Any) -> None:
         """Write the responses of one request. What fails is written as an error and ends no other.
@@ -157,13 +176,17 @@ class InferenceStream:
         """
         wants_empty = _value(request.parameters[EMPTY_FINAL]) if EMPTY_FINAL in request.parameters else False
         call = self._call
+        num_bytes = request.ByteSize()
+        held = ExitStack()  # this request, while the next ones come
         try:
             now_s = self._inference.service.clock()
             caller = Caller(call.client, now_s, call.host, call.metadata, sessions=self._sessions)
             has_final = False
             try:
                 with rejections_counted(self._inference.service.metrics):
-                    asked = read(request)
+                    held.enter_context(self._inference.service.held.held(call.caller, num_bytes))
+                    async with self._reading:  # so that those of one session stay in order
+                        asked = await read(request)
                 async with aclosing(self._inference.run(asked, caller)) as outputs:
                     async for output in outputs:
                         has_final = not asked.model.is_decoupled
@@ -183,7 +206,10 @@ class InferenceStream:
                 final.parameters[FINAL].bool_param = True
                 await self._write(infer_response=final)
         finally:
-            self.slots.release()
+            held.close()
+            self._num_bytes -= num_bytes
+            self._was_answered.set()
+            self._slots.release()
 
     async def _write(self, **fields: Any) -> None:
         async with self._writing:

@@ -2,7 +2,7 @@
 
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from firstword.app.errors import InvalidRequest
 
 MAX_ELEMENTS: Final = 2_000_000  # of one tensor: two minutes of 16 kHz, more than a recording may have
+
+MAX_DIMS: Final = 8  # of a shape that is looked at
+PART_ELEMENTS: Final = 32_768  # converted at once
 
 DataType = Literal["FP32", "FP16", "INT32", "BOOL", "BYTES"]
 Tensor = NDArray[Any]  # of BYTES: objects, each `bytes`
@@ -48,7 +51,11 @@ class TensorSpec:
 
 def checked_shape(spec: TensorSpec, datatype: str, shape: Sequence[int]) -> tuple[int, ...]:
     """Return the shape of an input that came. Raises InvalidRequest."""
-    came = f"{datatype} {list(shape)}"
+    if len(shape) > MAX_DIMS:
+        raise InvalidRequest(
+            f"input `{spec.name}` has {len(shape)} dimensions; expected {1 + len(spec.dims)}", spec.name
+        )
+    came = f"{datatype[:16]} {list(shape)}"
     expected = [1, *spec.dims]
     fits = len(shape) == len(expected) and all(
         want in (-1, size) and size >= 0 for want, size in zip(expected, shape, strict=True)
@@ -102,21 +109,38 @@ def from_values(spec: TensorSpec, shape: tuple[int, ...], values: Any) -> Tensor
     count = int(np.prod(shape))
     try:
         if spec.datatype == "BYTES":
+            if isinstance(values, Sequence) and not isinstance(values, str | bytes):
+                if len(values) > count:
+                    raise ValueError(f"{len(values)} values; expected {count} for {list(shape)}")
+                values = list(values)
             given = np.array(values, dtype=object).reshape(-1)
             texts = [value.encode() if isinstance(value, str) else value for value in given]
             if not all(isinstance(text, bytes) for text in texts):
                 raise ValueError("expected strings")
             array = np.array(texts, dtype=object)
         else:
-            given = np.array(values).reshape(-1)
-            if given.dtype.kind not in "fiub":
-                raise ValueError("expected numbers")
-            array = given.astype(DTYPES[spec.datatype])
+            array = np.concatenate([_numbers(spec, part) for part in _parts(values)])
         if array.size != count:
             raise ValueError(f"{array.size} values; expected {count} for {list(shape)}")
     except (ValueError, TypeError, OverflowError, UnicodeEncodeError) as error:
         raise InvalidRequest(f"input `{spec.name}`: {error}", spec.name) from None
     return array.reshape(shape)
+
+
+def _numbers(spec: TensorSpec, values: Any) -> Tensor:
+    given = np.array(values).reshape(-1)
+    if given.dtype.kind not in "fiub":
+        raise ValueError("expected numbers")
+    return given.astype(DTYPES[spec.datatype])
+
+
+def _parts(values: Any) -> Iterator[Any]:
+    """Give long values in parts: while one is converted, no other thread runs."""
+    if not isinstance(values, Sequence) or len(values) <= PART_ELEMENTS:
+        yield values
+        return
+    for begin in range(0, len(values), PART_ELEMENTS):
+        yield values[begin : begin + PART_ELEMENTS]
 
 
 def to_bytes(datatype: str, array: Tensor) -> bytes:

@@ -13,6 +13,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from firstword.app.http import connection_limits
 from firstword.app.http.keys import KeyRing
+from firstword.app.http.rpc.fields import has_too_many_fields
 from firstword.app.http.rpc.messages import INFERENCE, POOL, SPEECH, message
 from tests.support.fake_engine import FakeEngine
 from tests.support.grpc_serving import Rpc, grpc_serving
@@ -260,6 +261,32 @@ async def test_bytes_that_are_no_message_are_the_fault_of_the_client(
         none = rpc.channel.stream_unary(REGISTER)(iter([]))
         assert await refusal_of(none) == (grpc.StatusCode.INVALID_ARGUMENT, "invalid_request")
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+@pytest.mark.parametrize("field", [b"\x2a\x00", b"\x22\x00", b"\x3a\x00", b"\xf8\x7f\x01"])
+async def test_fields_without_number_are_not_parsed(field: bytes) -> None:
+    """Five million empty inputs took half a gigabyte, and the loop for a third of a second."""
+    infer = InferRequest(model_name="cosyvoice2")
+    text = infer.inputs.add(name="target_text", datatype="BYTES", shape=[1, 1])
+    text.contents.bytes_contents.extend([b""] * 200_000)
+    async with grpc_serving(make_services()) as rpc:
+        for content in (field * 200_000, infer.SerializeToString()):
+            call = rpc.channel.unary_unary(f"/{INFERENCE}/ModelInfer")(content)
+            with pytest.raises(grpc.aio.AioRpcError, match="more than 4096 fields"):
+                await call
+
+
+def test_fields_are_counted_within_messages_and_rubbish_ends_the_count() -> None:
+    infer = InferRequest(model_name="cosyvoice2")
+    infer.inputs.add(name="mel", datatype="FP32", shape=[1, 80, 5000]).contents.fp32_contents.extend(
+        [0.5] * 400_000
+    )
+    assert not has_too_many_fields(infer.SerializeToString(), InferRequest.DESCRIPTOR)
+    for _ in range(3000):
+        infer.inputs.add(name="x")
+    assert has_too_many_fields(infer.SerializeToString(), InferRequest.DESCRIPTOR)
+    for rubbish in (b"\xff" * 300_000, b"\x2a", b"\x2a\xff\xff\xff\xff\x0f", b"\x07"):
+        assert not has_too_many_fields(rubbish, InferRequest.DESCRIPTOR)
 
 
 async def test_a_message_may_be_as_long_as_its_method_says() -> None:

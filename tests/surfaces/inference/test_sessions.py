@@ -52,8 +52,61 @@ async def test_a_request_that_waited_for_a_session_does_not_use_it_once_it_has_e
     inference.close()
 
 
+class WrittenCall:
+    """Takes what is written, at once."""
+
+    client, host, cancel_reason, caller = ANYBODY, "", "disconnect", "ann"
+    metadata: Mapping[str, str] = MappingProxyType({})
+
+    def __init__(self) -> None:
+        self.written: list[Any] = []
+
+    async def write(self, message: Any) -> None:
+        self.written.append(message)
+
+
+def step(num_tokens: int, num_idle_bytes: int) -> Any:
+    """Goes on with the session "a"."""
+    request = ModelInferRequest(model_name="token2wav", id="a")
+    for name, values in (("target_speech_tokens", range(num_tokens)), ("token_offset", [0])):
+        request.inputs.add(name=name, datatype="INT32", shape=[1, len(values)])
+        request.raw_input_contents.append(np.array(values, "<i4").tobytes())
+    request.parameters["idle"].string_param = "x" * num_idle_bytes
+    return request
+
+
+async def test_of_the_large_requests_of_a_stream_few_wait_in_the_server() -> None:
+    """And long or short, those of one session are taken in their order."""
+    stages = FakeStages(pause=asyncio.Event())
+    services = make_services(stages=stages)
+    service = InferenceService(Inference(services))
+    num_read = 0
+
+    async def requests() -> AsyncIterator[Any]:
+        nonlocal num_read
+        for number in range(30):
+            num_read += 1
+            yield step(10 * (number + 1), 1_500_000 if number % 2 == 0 else 0)
+
+    call = WrittenCall()
+    methods = service.methods()["inference.GRPCInferenceService"]
+    answering = asyncio.create_task(methods["ModelStreamInfer"].handler(requests(), call))
+    await until(lambda: bool(stages.open_sessions))
+    await until(lambda: services.held.num_bytes > 2_900_000)
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert num_read == 5  # the third large one waits for the first
+    assert services.held.num_bytes < 4 << 20
+    assert stages.pause is not None
+    stages.pause.set()
+    async with asyncio.timeout(20):
+        await answering
+    assert [one.error_message for one in call.written] == [""] * 30
+    assert services.held.num_bytes == 0
+
+
 class UnreadCall:
-    client, host, cancel_reason = ANYBODY, "", "disconnect"
+    client, host, cancel_reason, caller = ANYBODY, "", "disconnect", "ann"
     metadata: Mapping[str, str] = MappingProxyType({})
     num_writes = 0
 
