@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import ExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from functools import partial
@@ -25,6 +25,7 @@ from firstword.app.http.context_messages import (
     TextWarning,
 )
 from firstword.app.http.encoding import StreamEncoder
+from firstword.app.http.held_bytes import given_up
 from firstword.app.http.limits import check_recording
 from firstword.app.http.service import Service
 from firstword.app.http.session import StreamSession
@@ -41,6 +42,7 @@ class Peer:
     client: Client
     wire: Wire
     headers: Mapping[str, str] = field(default_factory=dict)  # of the upgrade, or the metadata of a call
+    caller: str = ""  # whose recordings its are, in `HeldBytes`
     request_id: str | None = None
 
 
@@ -76,7 +78,8 @@ class Context:
     ) -> None:
         """is_explicit: a `start` came. reference: the recording within it.
 
-        Raises InvalidRequest, SpeakerNotFound, and UploadTooLarge for the recording that is to follow.
+        Raises InvalidRequest, SpeakerNotFound, UploadTooLarge for the recording that is to follow, and
+        Overloaded where clients make the server hold too much.
         """
         info = service.engine.info
         check_recording(start.reference_bytes or 0, service.limits.max_reference_bytes)
@@ -115,6 +118,10 @@ class Context:
         self._num_sent_samples = 0  # at the output's rate
         self._text: list[str] = []  # all that came
         self._num_warnings = 0  # sent
+        num_bytes = self._num_missing if reference is None else len(reference.content)
+        self._held = ExitStack()  # its recording, from the `start` that announces it to the first audio
+        self._upload = self._held.enter_context(service.held.held(peer.caller, num_bytes))
+        self._s_per_byte = service.limits.body_timeout_s / max(1, num_bytes)
 
     @property
     def takes_text(self) -> bool:
@@ -126,7 +133,10 @@ class Context:
 
     def push_recording(self, part: bytes) -> None:
         """Take the next part of the announced recording. Raises InvalidRequest for more than announced."""
+        if self._upload.is_given_up:
+            return  # `run` says so
         self._restart_idle_timer()
+        self._upload.came(len(part))
         if len(part) > self._num_missing:
             raise InvalidRequest(
                 f"{len(part)} bytes of a recording came, {self._num_missing} were to come; give the length "
@@ -136,6 +146,7 @@ class Context:
         self._recording += part
         self._num_missing -= len(part)
         if not self._num_missing:
+            self._upload.has_come()
             reference = SentRecording(bytes(self._recording), self._reference_text)
             self._recording = bytearray()
             voice = replace(self._request.voice, reference=reference)
@@ -179,8 +190,13 @@ class Context:
     async def run(self, on_done: Callable[[], None]) -> None:
         """Speak to the end. on_done: called right before `done` is written.
 
-        Raises what the engine raises, and StreamTimeout where no text comes for too long.
+        Raises what the engine raises, StreamTimeout where no text comes for too long, and Overloaded where
+        its recording was given up for those of others.
         """
+        with self._held:
+            await self._run(on_done)
+
+    async def _run(self, on_done: Callable[[], None]) -> None:
         output = self._output
         await self._send_queue.post(
             Started(
@@ -191,7 +207,10 @@ class Context:
             )
         )
         async with self._idle_timeout():
-            await self._has_left_idle.wait()
+            with self._upload.coming(self._give_up, self._s_per_byte):
+                if not self._num_missing:
+                    self._upload.has_come()
+                await self._has_left_idle.wait()
         async with self._session, self._idle_timeout():
             self._restart_idle_timer()
             await self._send_audio()
@@ -249,6 +268,7 @@ class Context:
 
     def _close(self, reason: CancelReason) -> None:
         self._state = ContextState.CLOSED
+        self._held.close()
         self._session.cancel_reason = reason
         if self.task is not None:
             self.task.cancel()  # it leaves the session, which stops the stream for that reason
@@ -271,9 +291,16 @@ class Context:
         except TimeoutError:
             if not timer.expired():
                 raise
+            if self._upload.is_given_up:
+                raise given_up() from None
             raise StreamTimeout(f"no text came for {idle_timeout_s:g} s; send `end` after the last") from None
         finally:
             self._idle_timer = None
+
+    def _give_up(self) -> None:
+        """Let `run` end at once: others take the room of its recording."""
+        if self._idle_timer is not None and not self._idle_timer.expired():
+            self._idle_timer.reschedule(asyncio.get_running_loop().time())
 
     def _restart_idle_timer(self) -> None:
         """Give the client its idle time from now on, or no limit once it has sent all text."""
@@ -317,6 +344,7 @@ class Context:
             await self._send_queue.send(TextWarning(context=self.id, message=message))
 
     def _count_sent(self, num_samples: int) -> None:
+        self._held.close()
         self._num_sent_samples += num_samples
 
     def _ms(self, num_samples: int) -> float:

@@ -54,6 +54,10 @@ class Upload:
         """Note that so many bytes of it have come."""
         self.due_s = min(self.due_s + num_bytes * self._s_per_byte, self._clock() + GRACE_S)
 
+    def has_come(self) -> None:
+        """Note that all of it has: it is late no more, and makes room for clients that hold less."""
+        self.due_s = math.inf
+
 
 def given_up() -> Overloaded:
     return Overloaded(

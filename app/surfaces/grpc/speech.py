@@ -172,7 +172,7 @@ class Conversation:
     def _open(self, start: ws.Start, reference: SentRecording | None = None) -> Context:
         sender = EventSender(self._call)
         call = self._call
-        peer = Peer(call.client, "grpc", call.metadata, call.request_id)
+        peer = Peer(call.client, "grpc", call.metadata, call.caller, call.request_id)
         context = Context(start, self._service, peer, sender, True, reference)
         context.task = self._speaking  # now: it may be cancelled before its first step
         self._context = context

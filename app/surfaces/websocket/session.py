@@ -12,6 +12,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from firstword.app.clients import Client
 from firstword.app.errors import CancelReason, InvalidRequest, UpgradeRequired
+from firstword.app.http.connection_limits import caller_of
 from firstword.app.http.context import CANCEL_AFTER_DONE_S, Context, Peer
 from firstword.app.http.context_messages import NOTHING_SPOKEN, Done, Start
 from firstword.app.http.errors import INTERNAL, row_of
@@ -268,7 +269,9 @@ class WebSocketSession:
                 "the recording of another context is still to come; send it before the next",
                 "reference_bytes",
             )
-        peer = Peer(self._client, "websocket", self._websocket.headers)
+        address = self._websocket.client
+        caller = caller_of(self._client.name, "" if address is None else address.host)
+        peer = Peer(self._client, "websocket", self._websocket.headers, caller)
         context = Context(start, self._service, peer, self._send_queue, is_explicit, reference)
         self._clear_failed(context.id)
         self._contexts[context.id] = context

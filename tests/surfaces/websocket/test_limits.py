@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -9,8 +10,9 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from tests.support.fake_engine import FakeEngine
+from tests.support.grpc_serving import until
 from tests.support.serving import HELLO, LIMITS, counted, make_services, serving
-from tests.support.ws_client import connect_client, ws_client
+from tests.support.ws_client import Client, connect_client, ws_client
 
 pytestmark = pytest.mark.anyio
 
@@ -49,6 +51,54 @@ async def test_the_ninth_context_is_refused_and_the_eight_go_on() -> None:
     assert message["context"] == "ninth"
     assert "8 contexts" in message["error"]["message"]
     assert len(engine.streams) == 9
+
+
+async def announce_recording(client: Client, context: str, num_bytes: int, comes: bool) -> None:
+    await client.send("start", context=context, reference_bytes=num_bytes)
+    assert (await client.receive())["type"] == "started"
+    for begin in range(0, num_bytes - (not comes), 100_000):
+        await client.socket.send(bytes(min(100_000, num_bytes - (not comes) - begin)))
+
+
+async def test_recordings_of_contexts_count_among_the_uploads_of_all_until_they_speak() -> None:
+    """Eight of 6 MB on each socket, of which a client may have any number, waited 300 s for a text."""
+    services = make_services(limits=replace(LIMITS, max_bodies_bytes=4_000_000), keys=["ann:a", "bob:b"])
+    ann, bob = {"X-API-Key": "a"}, {"X-API-Key": "b"}
+    async with serving(services) as url, connect_client(url, additional_headers=ann) as first:
+        await announce_recording(first, "a", 1_400_000, comes=True)
+        async with connect_client(url, additional_headers=ann) as second:
+            await second.send("start", context="b", reference_bytes=1_400_000)
+            refused = await second.receive_error()
+            assert await second.closed_with() == 1013
+        await first.send_turn(HELLO, "a")
+        await first.receive_until("done", "a")
+        assert services.held.num_bytes == 0
+        await announce_recording(first, "c", 1_400_000, comes=False)
+        async with connect_client(url, additional_headers=bob) as other:
+            await announce_recording(other, "d", 1_000_000, comes=False)
+        await until(lambda: services.held.num_bytes == 1_400_000)
+    assert "this client's uploads" in refused["error"]["message"]
+    assert services.held.num_bytes == 0
+
+
+async def test_a_recording_makes_room_for_a_client_that_has_none() -> None:
+    keys = [f"client{number}:k{number}" for number in range(4)]
+    services = make_services(limits=replace(LIMITS, max_bodies_bytes=4_000_000), keys=keys)
+    async with serving(services) as url, AsyncExitStack() as sockets:
+        clients = [
+            await sockets.enter_async_context(
+                connect_client(url, additional_headers={"X-API-Key": f"k{number}"})
+            )
+            for number in range(4)
+        ]
+        for client in clients[:3]:
+            await announce_recording(client, "a", 1_300_000, comes=True)
+        await announce_recording(clients[3], "a", 1_000_000, comes=True)
+        given_up = await clients[0].receive_error()
+        await clients[3].send_turn(HELLO, "a")
+        await clients[3].receive_until("done", "a")
+    assert given_up["error"]["code"] == "overloaded"
+    assert services.held.num_bytes == 0
 
 
 async def test_a_huge_message_closes_the_socket() -> None:
