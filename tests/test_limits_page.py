@@ -100,6 +100,19 @@ def limits_table() -> str:
             "503, `UNAVAILABLE`",
         ),
         (
+            "open sockets",
+            sockets,
+            f"{limits.MAX_SOCKETS}, or half of the file handles, {_FRACTIONS[limits.PART_OF_SOCKETS]} of one "
+            "client",
+            "503",
+        ),
+        (
+            "searches for a watermark, those that wait among them",
+            http,
+            f"{limits.MAX_SEARCHES}, {_FRACTIONS[limits.PART_OF_SEARCHES]} of one client",
+            "503",
+        ),
+        (
             "connections without a request",
             "HTTP, WebSocket, metrics",
             f"{limits.MAX_WAITING}, or a quarter of the file handles",

@@ -48,6 +48,12 @@ PART_OF_PUBLIC_CALLS: Final = 1 / 4
 NUM_PUBLIC_READERS: Final = 4
 PUBLIC_MESSAGE_TIMEOUT_S = 2.0  # for a message of theirs, which is a name at most
 
+MAX_SOCKETS: Final = 4096  # WebSockets that are open, each some 33 KB while it is silent
+PART_OF_SOCKETS: Final = 1 / 4  # that one client may have
+
+MAX_SEARCHES: Final = 16  # for watermarks, one of which computes for up to seconds
+PART_OF_SEARCHES: Final = 1 / 4  # that one client may have waiting
+
 MAX_GRPC_CONNECTIONS: Final = 4096
 KEEPALIVE_S: Final = 60  # of gRPC: then a ping finds out whether the other side is still there
 WINDOW_BYTES: Final = 64 * 1024 - 1  # that a gRPC client may send before its call is let in: HTTP/2's own
@@ -71,6 +77,11 @@ def max_waiting() -> int:
 def max_grpc_connections() -> int:
     """Return how many connections gRPC may have: it closes none to let another in."""
     return _of_file_handles(MAX_GRPC_CONNECTIONS, 2)
+
+
+def max_sockets() -> int:
+    """Return how many WebSockets may be open: none is closed to let another in."""
+    return _of_file_handles(MAX_SOCKETS, 2)
 
 
 def _of_file_handles(at_most: int, share: int) -> int:

@@ -9,6 +9,13 @@ from starlette.requests import HTTPConnection
 
 from firstword.app.core.interface import Engine, Stages
 from firstword.app.http.auth import Authenticator
+from firstword.app.http.connection_limits import (
+    MAX_SEARCHES,
+    PART_OF_SEARCHES,
+    PART_OF_SOCKETS,
+    Places,
+    max_sockets,
+)
 from firstword.app.http.held_bytes import HeldBytes
 from firstword.app.http.limits import Quotas
 from firstword.app.provenance import NO_MARKS, Provenance
@@ -37,9 +44,13 @@ class Service:
     tracing: Tracing = NO_TRACING
     provenance: Provenance = NO_MARKS
     held: HeldBytes = field(init=False)
+    sockets: Places = field(init=False)  # of WebSockets
+    searches: Places = field(init=False)  # for watermarks, those that wait among them
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "held", HeldBytes(self.limits.max_bodies_bytes))
+        object.__setattr__(self, "searches", Places(MAX_SEARCHES, PART_OF_SEARCHES))
+        object.__setattr__(self, "sockets", Places(max_sockets(), PART_OF_SOCKETS))
 
 
 def service_of(connection: HTTPConnection) -> Service:

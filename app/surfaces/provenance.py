@@ -19,6 +19,7 @@ from firstword.app.audio.formats import Tags, tags_of
 from firstword.app.audio.watermark import STRENGTH, Watermark
 from firstword.app.core.request import Delivery, SynthesisRequest, VoiceChoice
 from firstword.app.errors import InvalidRequest
+from firstword.app.http.connection_limits import caller_of
 from firstword.app.http.errors import rejections_counted
 from firstword.app.http.forms import MULTIPART, MemoryFormRoute, decoding, read_upload
 from firstword.app.http.limits import upload_body
@@ -87,7 +88,9 @@ async def check_provenance(
     with rejections_counted(service.metrics):
         content = await read_upload(form.audio, service.limits.max_upload_bytes, request, service)
         look = service.provenance.evidence
-        async with _one_at_a_time:
+        client = request.client
+        caller = caller_of(request.state.client.name, "" if client is None else client.host)
+        async with service.searches.place_now(caller, "searches for a watermark"), _one_at_a_time:
             with decoding():
                 return ReportedEvidence.of(await asyncio.to_thread(look, content, form.speeds, MAX_CHECKED_S))
 

@@ -1,5 +1,6 @@
 """Marks of origin over HTTP: what answers say they carry, what files say, what is found again."""
 
+import asyncio
 import base64
 import io
 import sys
@@ -11,6 +12,7 @@ from types import FrameType
 from typing import Any, Self
 from unittest.mock import patch
 
+import httpx
 import numpy as np
 import pytest
 import soundfile
@@ -23,7 +25,7 @@ from firstword.app.audio.formats import SOURCE_TYPE
 from firstword.app.audio.watermark import DETECTOR_HZ, Watermark
 from firstword.app.content_credentials import SelfMadeSigner, read_manifest
 from firstword.app.options import InvalidOptions
-from firstword.app.provenance import NO_MARKS, Provenance, open_provenance
+from firstword.app.provenance import NO_MARKS, Evidence, Provenance, open_provenance
 from firstword.app.server_options import ProvenanceOptions
 from tests.support.fake_engine import FakeEngine
 from tests.support.serving import HELLO, error_of, in_process, make_services
@@ -308,3 +310,30 @@ def test_a_key_on_a_curve_that_is_not_known_ends_the_start(tmp_path: Path) -> No
     )
     with pytest.raises(InvalidOptions, match="cannot be signed with this certificate and key"):
         open_provenance(options, tmp_path)
+
+
+async def test_searches_of_one_client_keep_no_other_waiting_behind_them_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    go_on = threading.Event()
+
+    def slow(*given: object) -> Evidence:
+        go_on.wait(20)
+        return Evidence(None, False, {}, None)
+
+    monkeypatch.setattr(Provenance, "evidence", slow)
+    services = make_services(keys=["ann:a", "bob:b"])
+    async with in_process(services) as client, asyncio.TaskGroup() as tasks:
+
+        def check(key: str) -> "asyncio.Task[httpx.Response]":
+            headers = {"X-API-Key": key}
+            return tasks.create_task(
+                client.post("/v1/provenance", files={"audio": b"sound"}, headers=headers)
+            )
+
+        first = [check("a") for _ in range(5)]
+        refused, _ = await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+        other = check("b")
+        go_on.set()
+    assert [one.result().status_code for one in refused] == [503]
+    assert sorted(one.result().status_code for one in (*first, other)) == [200] * 5 + [503]

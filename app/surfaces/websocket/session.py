@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections import deque
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +12,11 @@ from starlette.requests import Request
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from firstword.app.clients import Client
-from firstword.app.errors import CancelReason, InvalidRequest, UpgradeRequired
+from firstword.app.errors import CancelReason, InvalidRequest, Overloaded, UpgradeRequired
 from firstword.app.http.connection_limits import caller_of
 from firstword.app.http.context import CANCEL_AFTER_DONE_S, Context, Peer
 from firstword.app.http.context_messages import NOTHING_SPOKEN, Done, Start
-from firstword.app.http.errors import INTERNAL, row_of
+from firstword.app.http.errors import INTERNAL, count_rejection, error_response, row_of
 from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import ERROR_ANSWERS
 from firstword.app.http.service import Service, service_of
@@ -53,9 +54,19 @@ router = APIRouter()
 async def stream(websocket: WebSocket) -> None:
     """A client without a key has been refused at the upgrade, before this."""
     service = service_of(websocket)
-    await websocket.accept(headers=[(SYNTHETIC.lower().encode(), b"true")])
-    with service.metrics.ws_connections.track_inprogress():
-        await WebSocketSession(websocket, service, websocket.state.client).run()
+    address = websocket.client
+    caller = caller_of(websocket.state.client.name, "" if address is None else address.host)
+    async with AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(service.sockets.place_now(caller, "WebSockets"))
+        except Overloaded as error:
+            count_rejection(service.metrics, error)
+            refuse = error_response(error, websocket.scope)
+            await refuse(websocket.scope, websocket.receive, websocket.send)
+            return
+        await websocket.accept(headers=[(SYNTHETIC.lower().encode(), b"true")])
+        stack.enter_context(service.metrics.ws_connections.track_inprogress())
+        await WebSocketSession(websocket, service, websocket.state.client, caller).run()
 
 
 @router.get("/tts/stream", include_in_schema=False)
@@ -97,12 +108,14 @@ class WebSocketSession:
     speaking end first, and no new one begins.
     """
 
-    def __init__(self, websocket: WebSocket, service: Service, client: Client) -> None:
+    def __init__(self, websocket: WebSocket, service: Service, client: Client, caller: str) -> None:
+        """caller: the client, or its address, as whose uploads its recordings count."""
         limits = service.limits
         self._websocket = websocket
         self._service = service
         self._limits = limits
         self._client = client
+        self._caller = caller
         self._send_queue = SendQueue(websocket, limits.slow_listener_timeout_s, after_write=self._touch)
         self._tasks = asyncio.TaskGroup()
         self._contexts: dict[str, Context] = {}
@@ -269,9 +282,7 @@ class WebSocketSession:
                 "the recording of another context is still to come; send it before the next",
                 "reference_bytes",
             )
-        address = self._websocket.client
-        caller = caller_of(self._client.name, "" if address is None else address.host)
-        peer = Peer(self._client, "websocket", self._websocket.headers, caller)
+        peer = Peer(self._client, "websocket", self._websocket.headers, self._caller)
         context = Context(start, self._service, peer, self._send_queue, is_explicit, reference)
         self._clear_failed(context.id)
         self._contexts[context.id] = context

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from websockets.exceptions import InvalidStatus
 
+from firstword.app.http import connection_limits
 from tests.support.fake_engine import FakeEngine
 from tests.support.grpc_serving import until
 from tests.support.serving import HELLO, LIMITS, counted, make_services, serving
@@ -51,6 +52,24 @@ async def test_the_ninth_context_is_refused_and_the_eight_go_on() -> None:
     assert message["context"] == "ninth"
     assert "8 contexts" in message["error"]["message"]
     assert len(engine.streams) == 9
+
+
+async def test_a_client_has_a_quarter_of_the_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_limits, "MAX_SOCKETS", 8)
+    services = make_services(keys=["ann:a", "bob:b"])
+    ann, bob = {"X-API-Key": "a"}, {"X-API-Key": "b"}
+    async with serving(services) as url, connect_client(url, additional_headers=ann):
+        async with connect_client(url, additional_headers=ann):
+            with pytest.raises(InvalidStatus) as refused:
+                async with connect_client(url, additional_headers=ann):
+                    pass
+            async with connect_client(url, additional_headers=bob) as other:
+                await other.still_answers()
+        async with connect_client(url, additional_headers=ann) as again:
+            await again.still_answers()
+    assert refused.value.response.status_code == 503
+    assert b"2 WebSockets of this client are open" in (refused.value.response.body or b"")
+    assert counted(services, "tts_rejected_total", reason="queue_full") == 1
 
 
 async def announce_recording(client: Client, context: str, num_bytes: int, comes: bool) -> None:
