@@ -14,9 +14,9 @@ from firstword.app.clients import ANYBODY
 from firstword.app.database import Database, DatabaseError, Schema
 from firstword.app.errors import StoreFull, StoreUnavailable
 from firstword.app.speakers.consents import ConsentStore
-from firstword.app.speakers.interface import Quality
+from firstword.app.speakers.interface import Quality, SpeakerChange
 from firstword.app.speakers.store import SpeakerStore
-from firstword.app.speakers.tables import SpeakerChange, SpeakerRow, StoredSpeaker
+from firstword.app.speakers.tables import SpeakerRow, StoredSpeaker
 from firstword.app.surfaces.batches.store import BATCHES, BatchStore, NewItem
 from firstword.app.telemetry.usage import UsageStore, UsedByClient
 

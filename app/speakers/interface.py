@@ -70,6 +70,21 @@ class SpeakerInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class SpeakerChange:
+    """A field is changed unless it is None; an empty language or lexicon is removed.
+
+    version: the one that it is a change of; None: whichever there is.
+    """
+
+    transcript: str | None = None
+    language: str | None = None
+    access: Access | None = None
+    lexicon: Mapping[str, str] | None = None
+    version: int | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RequestKey:
     """An Idempotency-Key with the digest of its request: what was made with it is not made again."""
 
@@ -175,21 +190,12 @@ class Speakers(Protocol):
         """
         ...
 
-    async def update(
-        self,
-        name: str,
-        transcript: str | None = None,
-        language: str | None = None,
-        *,
-        client: Client,
-        access: Access | None = None,
-        lexicon: Mapping[str, str] | None = None,
-        version: int | None = None,
-    ) -> SpeakerInfo:
-        """Change a field unless it is None. version: the one that it is a change of; None: any.
+    async def update(self, name: str, change: SpeakerChange, *, client: Client) -> SpeakerInfo:
+        """Change it; it keeps its owner, under whatever name.
 
-        Raises InvalidRequest for a built-in speaker, SpeakerExists where the name is taken among those who
-        would see it now, and SpeakerChanged for another version."""
+        change: its lexicon is a checked one. Raises InvalidRequest for a built-in speaker, SpeakerExists
+        where the name is taken among those who would see it now, and SpeakerChanged for another version.
+        """
         ...
 
     async def delete(self, name: str, *, client: Client) -> None:

@@ -9,19 +9,21 @@ from contextvars import ContextVar
 from dataclasses import replace
 from itertools import islice
 
-from firstword.app.clients import ANYBODY, STRANGER, Access, Client
+from firstword.app.clients import ANYBODY, STRANGER, Client
 from firstword.app.errors import InvalidRequest, SpeakerExists, SpeakerNotFound, SpeakerNotYours
 from firstword.app.speakers.interface import (
     RequestKey,
+    SpeakerChange,
     SpeakerInfo,
     StoreHealth,
     checked_language,
+    checked_name,
     checked_transcript,
     is_name,
     key_of,
 )
 from firstword.app.speakers.quality import with_warnings
-from firstword.app.speakers.tables import SpeakerChange, SpeakerRow, SpeakerTables
+from firstword.app.speakers.tables import SpeakerRow, SpeakerTables
 
 
 class SpeakerListing(ABC):
@@ -120,27 +122,20 @@ class SpeakerListing(ABC):
             return self._builtin_info(builtin)
         return self._info(self._row(name, client))
 
-    async def update(
-        self,
-        name: str,
-        transcript: str | None = None,
-        language: str | None = None,
-        *,
-        client: Client = STRANGER,
-        access: Access | None = None,
-        lexicon: Mapping[str, str] | None = None,
-        version: int | None = None,
-    ) -> SpeakerInfo:
+    async def update(self, name: str, change: SpeakerChange, *, client: Client = STRANGER) -> SpeakerInfo:
         """An empty language or lexicon removes it."""
         found = self._changeable(name, "changed", client)
-        if access is not None and not client.may_share(found.owner):
+        if change.access is not None and not client.may_share(found.owner):
             raise SpeakerNotYours(
                 f"who uses the speaker {name!r} is said by its owner, or by a key with the scope admin"
             )
-        new_transcript = None if transcript is None else checked_transcript(transcript)
-        new_language = language and checked_language(language)
-        change = SpeakerChange(new_transcript, new_language, access, lexicon, version)
-        row = await asyncio.to_thread(self._store.update, found.key, change)
+        if change.name not in (None, found.name):
+            names_of = Client(found.owner) if found.access == "private" else client
+            self._check_free(checked_name(change.name or ""), names_of)
+        transcript = None if change.transcript is None else checked_transcript(change.transcript)
+        language = change.language and checked_language(change.language)
+        checked = replace(change, transcript=transcript, language=language)
+        row = await asyncio.to_thread(self._store.update, found.key, checked)
         if row is None:
             raise unknown_speaker(name)
         return self._info(row)

@@ -12,7 +12,7 @@ from typing import Any
 from firstword.app.clients import Access
 from firstword.app.database import DatabaseError, SqlDatabase
 from firstword.app.errors import SpeakerChanged, SpeakerDamaged, SpeakerExists
-from firstword.app.speakers.interface import Quality, RequestKey, key_of
+from firstword.app.speakers.interface import Quality, RequestKey, SpeakerChange, key_of
 
 logger = logging.getLogger(__name__)
 
@@ -58,20 +58,6 @@ class StoredSpeaker:
     row: SpeakerRow
     recording: bytes  # as uploaded
     features: bytes  # a safetensors file
-
-
-@dataclass(frozen=True, slots=True)
-class SpeakerChange:
-    """A field is changed unless it is None; an empty language or lexicon is removed.
-
-    version: the one that it is a change of; None: whichever there is.
-    """
-
-    transcript: str | None = None
-    language: str | None = None
-    access: Access | None = None
-    lexicon: Mapping[str, str] | None = None
-    version: int | None = None
 
 
 class SpeakerTables(ABC):
@@ -164,8 +150,8 @@ class SpeakerTables(ABC):
     def update(self, key: str, change: SpeakerChange) -> SpeakerRow | None:
         """Return the row as it is then; None: there is no such speaker.
 
-        Raises SpeakerDamaged: a change would move what is damaged; SpeakerExists where `access` gives it
-        another key, which is taken; SpeakerChanged where it has another version.
+        Raises SpeakerDamaged: a change would move what is damaged; SpeakerExists where `access` or `name`
+        gives it another key, which is taken; SpeakerChanged where it has another version.
         """
         with self._writing(erases=True):
             row = self._row(key)
@@ -179,7 +165,7 @@ class SpeakerTables(ABC):
             self._read(row.id)
             changed = _changed(row, change)
             if changed.key != key and self._row(changed.key) is not None:
-                raise _taken(row)
+                raise _taken(changed)
             self._database.execute(
                 """UPDATE speakers SET name = :key, transcript = :transcript, language = :language,
                 quality = :quality WHERE id = :id""",
@@ -327,6 +313,8 @@ def _changed(row: SpeakerRow, change: SpeakerChange) -> SpeakerRow:
         changed = replace(changed, access=change.access)
     if change.lexicon is not None:
         changed = replace(changed, lexicon=change.lexicon)
+    if change.name is not None:
+        changed = replace(changed, name=change.name)
     return changed
 
 

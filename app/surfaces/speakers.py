@@ -20,7 +20,7 @@ from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import ERROR_ANSWERS, binary_answers
 from firstword.app.http.service import Service, ServiceHere
 from firstword.app.http.surface import HttpSurface
-from firstword.app.speakers.interface import RequestKey, SpeakerInfo, is_name, max_bundle_bytes
+from firstword.app.speakers.interface import RequestKey, SpeakerChange, SpeakerInfo, is_name, max_bundle_bytes
 from firstword.app.speakers.lexicon import checked_lexicon
 from firstword.app.speech_options import Lexicon
 
@@ -63,6 +63,7 @@ class Import(StrictForm):
 class Change(StrictForm):
     """A field that is left out stays as it is. version: of the speaker which is changed, if it matters."""
 
+    name: str | None = None
     transcript: str | None = None
     language: str | None = None
     access: Access | None = None
@@ -153,15 +154,10 @@ async def update_speaker(
     name: str, change: Change, client: ClientOrOwner, service: ServiceHere
 ) -> SpeakerInfo:
     lexicon = None if change.lexicon is None else checked_lexicon(change.lexicon)
-    return await service.speakers.update(
-        name,
-        change.transcript,
-        change.language,
-        client=client,
-        access=change.access,
-        lexicon=lexicon,
-        version=change.version,
+    fields = SpeakerChange(
+        change.transcript, change.language, change.access, lexicon, change.version, change.name
     )
+    return await service.speakers.update(name, fields, client=client)
 
 
 @router.delete("/{name}", status_code=204)

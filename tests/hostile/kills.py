@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from firstword.app.clients import Client
-from firstword.app.speakers.tables import SpeakerChange
+from firstword.app.speakers.interface import SpeakerChange
 from firstword.app.surfaces.batches.store import NewItem
 from tests.store.conftest import Replica
 from tests.store.values import speaker

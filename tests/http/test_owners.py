@@ -219,3 +219,57 @@ async def test_private_speaker_is_not_there_on_anothers_socket(services: Service
 async def test_access_that_there_is_not_is_refused(client: httpx.AsyncClient) -> None:
     answer = await client.patch("/speakers/mia", json={"access": "secret"}, headers=ANNA)
     assert (answer.status_code, error_of(answer)["param"]) == (400, "access")
+
+
+async def test_a_speaker_that_is_renamed_keeps_its_owner(client: httpx.AsyncClient) -> None:
+    """The console exported, imported and deleted it, and whoever did so was the owner then."""
+    shared = await client.patch("/speakers/mia", json={"access": "shared"}, headers=ANNA)
+    renamed = await client.patch("/speakers/mia", json={"name": "eva", "transcript": "New."}, headers=BOB)
+    assert (shared.status_code, renamed.status_code) == (200, 200), renamed.text
+    assert (renamed.json()["name"], renamed.json()["owner"], renamed.json()["access"]) == (
+        "eva",
+        "anna",
+        "shared",
+    )
+    assert renamed.json()["version"] == 3
+    assert (await client.get("/speakers/mia", headers=ANNA)).status_code == 404
+    spoken = await client.post("/tts", json={"text": "Hi.", "speaker": "eva"}, headers=BOB)
+    taken = await client.patch("/speakers/eva", json={"access": "private"}, headers=BOB)
+    assert (spoken.status_code, taken.status_code) == (200, 403)
+    assert (await client.patch("/speakers/eva", json={"access": "private"}, headers=ANNA)).status_code == 200
+
+
+@pytest.mark.parametrize(("name", "status"), [("hum", 409), ("uma", 409), ("a b", 400), ("", 400)])
+async def test_a_name_that_is_taken_or_is_none_renames_nothing(
+    client: httpx.AsyncClient, name: str, status: int
+) -> None:
+    form, files = {"name": "uma", "transcript": "Mine."}, {"audio": recording()}
+    assert (await client.post("/speakers", data=form, files=files, headers=BOB)).status_code == 201
+    if name == "hum":
+        listed = (await client.get("/speakers", headers=ANNA)).json()["speakers"]
+        name = next(one["name"] for one in listed if one["kind"] == "builtin")
+    refused = await client.patch("/speakers/mia", json={"name": name, "transcript": "New."}, headers=ANNA)
+    kept = (await client.get("/speakers/mia", headers=ANNA)).json()
+    assert (refused.status_code, kept["transcript"], kept["version"]) == (status, "Mine.", 1), refused.text
+
+
+async def test_only_its_owner_renames_a_speaker_that_others_may_not_change(client: httpx.AsyncClient) -> None:
+    assert (await client.patch("/speakers/mia", json={"name": "eva"}, headers=BOB)).status_code == 404
+    await client.patch("/speakers/mia", json={"access": "read-only"}, headers=ANNA)
+    refused = await client.patch("/speakers/mia", json={"name": "eva"}, headers=BOB)
+    assert error_of(refused)["code"] == "speaker_not_yours"
+    renamed = await client.patch("/speakers/mia", json={"name": "eva"}, headers=ANNA)
+    assert (renamed.json()["name"], renamed.json()["owner"]) == ("eva", "anna")
+
+
+async def test_an_administrator_renames_anothers_private_speaker_for_its_owner(
+    client: httpx.AsyncClient,
+) -> None:
+    renamed = await client.patch("/speakers/mia?owner=anna", json={"name": "eva"}, headers=ROOT)
+    assert (renamed.json()["name"], renamed.json()["owner"], renamed.json()["access"]) == (
+        "eva",
+        "anna",
+        "private",
+    )
+    assert (await client.get("/speakers/eva", headers=ANNA)).status_code == 200
+    assert (await client.get("/speakers/eva", headers=BOB)).status_code == 404

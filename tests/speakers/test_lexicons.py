@@ -6,6 +6,7 @@ import sqlite3
 import pytest
 
 from firstword.app.errors import InvalidRequest
+from firstword.app.speakers.interface import SpeakerChange
 from firstword.app.speakers.lexicon import checked_lexicon
 from firstword.app.text.marks import MAX_LEXICON_ENTRIES
 from tests.speakers.recordings import recording
@@ -21,11 +22,11 @@ async def test_a_speakers_lexicon_is_durable_changed_carried_and_deleted(servers
     assert (await registry.enrol("tom", recording(), "Hello.")).lexicon == {}
     registry = await servers.open()
     assert registry.get("mia").lexicon == WORDS
-    assert (await registry.update("mia", "Hello there.")).lexicon == WORDS
+    assert (await registry.update("mia", SpeakerChange("Hello there."))).lexicon == WORDS
     copy = await registry.import_bundle(await registry.export("mia"), "copy")
     assert copy.lexicon == WORDS
-    assert (await registry.update("copy", lexicon={"a": "b"})).lexicon == {"a": "b"}
-    assert (await registry.update("copy", lexicon={})).lexicon == {}
+    assert (await registry.update("copy", SpeakerChange(lexicon={"a": "b"}))).lexicon == {"a": "b"}
+    assert (await registry.update("copy", SpeakerChange(lexicon={}))).lexicon == {}
     await registry.delete("mia")
     with sqlite3.connect(servers.path) as connection:
         assert connection.execute("SELECT count(*) FROM lexicons").fetchone() == (0,)

@@ -11,6 +11,7 @@ import pytest
 from firstword.app.clients import ANYBODY, STRANGER, Client
 from firstword.app.database import DatabaseError
 from firstword.app.errors import InvalidRequest, SpeakerExists, SpeakerNotFound, SpeakerNotYours
+from firstword.app.speakers.interface import SpeakerChange
 from firstword.app.speakers.registry import SpeakerRegistry
 from firstword.app.speakers.store import SpeakerStore
 from tests.speakers.recordings import recording
@@ -24,7 +25,7 @@ ADMIN = Client("root", frozenset({"admin"}))
 
 Use = Callable[[SpeakerRegistry, Client], Awaitable[Any]]
 CHANGES: dict[str, Use] = {
-    "update": lambda registry, client: registry.update("mia", "Other.", client=client),
+    "update": lambda registry, client: registry.update("mia", SpeakerChange("Other."), client=client),
     "delete": lambda registry, client: registry.delete("mia", client=client),
     "export": lambda registry, client: registry.export("mia", client=client),
 }
@@ -128,7 +129,7 @@ async def test_bundle_goes_beside_a_private_speaker_of_the_same_name(servers: Se
     bundle = await registry.export("mia", client=ANNA)
     imported = await registry.import_bundle(bundle, client=BOB)
     assert (imported.owner, imported.access, imported.transcript) == ("bob", "shared", "Mine.")
-    await registry.update("mia", "His.", client=BOB)
+    await registry.update("mia", SpeakerChange("His."), client=BOB)
     assert registry.get("mia", ANNA).transcript == "Mine."
 
 
@@ -137,19 +138,19 @@ async def test_owner_says_who_else_uses_a_speaker(servers: Servers) -> None:
     await registry.enrol("mia", recording(), client=BOB)
     for client in (ANNA, STRANGER):
         with pytest.raises(SpeakerNotYours, match="said by its owner"):
-            await registry.update("mia", client=client, access="private")
+            await registry.update("mia", SpeakerChange(access="private"), client=client)
     prepared = await registry.prepared("mia", BOB)
-    hidden = await registry.update("mia", "Hidden.", client=BOB, access="private")
+    hidden = await registry.update("mia", SpeakerChange("Hidden.", access="private"), client=BOB)
     assert (hidden.access, hidden.transcript, hidden.cached) == ("private", "Hidden.", True)
     assert (await registry.prepared("mia", BOB)).features is prepared.features
     assert names(registry, ANNA) == []
 
     await registry.enrol("mia", recording(), client=ANNA, access="shared")
     with pytest.raises(SpeakerExists, match="'mia' already"):
-        await registry.update("mia", client=BOB, access="shared")
+        await registry.update("mia", SpeakerChange(access="shared"), client=BOB)
     assert registry.get("mia", BOB).access == "private"
     await registry.delete("mia", client=ANNA)  # the shared one: nobody else sees Bob's
-    assert (await registry.update("mia", client=BOB, access="read-only")).access == "read-only"
+    assert (await registry.update("mia", SpeakerChange(access="read-only"), client=BOB)).access == "read-only"
     assert registry.get("mia", ANNA).owner == "bob"
 
 
@@ -158,8 +159,8 @@ async def test_speaker_without_an_owner_is_shared_by_an_administrator_alone(serv
     info = await registry.enrol("mia", recording(), client=ANYBODY)
     assert (info.owner, info.access) == (None, "shared")
     with pytest.raises(SpeakerNotYours):
-        await registry.update("mia", client=STRANGER, access="private")
-    await registry.update("mia", client=ADMIN, access="private")
+        await registry.update("mia", SpeakerChange(access="private"), client=STRANGER)
+    await registry.update("mia", SpeakerChange(access="private"), client=ADMIN)
     assert names(registry, STRANGER) == []
     with pytest.raises(SpeakerNotFound):
         registry.get("mia", STRANGER)

@@ -1,8 +1,11 @@
 """Speakers that are changed and deleted."""
 
+from functools import partial
+
 import pytest
 
 from firstword.app.errors import InvalidRequest, SpeakerNotFound
+from firstword.app.speakers.interface import SpeakerChange
 from tests.speakers.recordings import recording
 from tests.speakers.servers import Servers
 
@@ -14,12 +17,14 @@ async def test_an_update_changes_what_it_names_and_the_warnings_with_it(servers:
     await registry.enrol("mia", recording(6.0), "Hi.", "en")
     assert "transcript is very short" in registry.get("mia").quality.warnings[0]
 
-    info = await registry.update("mia", transcript="What is said in these six seconds of sound.")
+    info = await registry.update(
+        "mia", SpeakerChange(transcript="What is said in these six seconds of sound.")
+    )
 
     assert info == registry.get("mia")
     assert (info.language, info.quality.warnings) == ("en", ())
-    assert (await registry.update("mia", language="")).language is None
-    assert (await registry.update("mia", transcript="")).transcript == ""
+    assert (await registry.update("mia", SpeakerChange(language=""))).language is None
+    assert (await registry.update("mia", SpeakerChange(transcript=""))).transcript == ""
     assert (await registry.prepared("mia")).transcript == ""
 
 
@@ -30,8 +35,8 @@ async def test_what_is_known_of_a_transcript_is_not_said_of_another(servers: Ser
     assert info.quality.transcript_fit == 0.1
     assert "part of the transcript" in info.quality.warnings[0]
 
-    assert (await registry.update("mia", language="en")).quality == info.quality
-    changed = await registry.update("mia", transcript="What is said in six seconds of sound.")
+    assert (await registry.update("mia", SpeakerChange(language="en"))).quality == info.quality
+    changed = await registry.update("mia", SpeakerChange(transcript="What is said in six seconds of sound."))
 
     assert (changed.quality.transcript_fit, changed.quality.warnings) == (None, ())
 
@@ -40,7 +45,7 @@ async def test_an_update_computes_nothing(servers: Servers) -> None:
     registry = await servers.open()
     await registry.enrol("mia", recording(), "Hello.")
     prepares = servers.networks.prepares
-    await registry.update("mia", transcript="Good day.")
+    await registry.update("mia", SpeakerChange(transcript="Good day."))
 
     assert (await registry.prepared("mia")).transcript == "Good day."
     assert servers.networks.prepares == prepares
@@ -50,11 +55,12 @@ async def test_a_deleted_speaker_is_gone_and_its_name_free(servers: Servers) -> 
     registry = await servers.open()
     await registry.enrol("mia", recording())
     running = await registry.prepared("mia")
+    change = partial(registry.update, change=SpeakerChange("Other."))
 
     await registry.delete("mia")
 
     assert running.features.prompt_tokens.any()
-    for attempt in (registry.delete, registry.prepared, registry.export, registry.update):
+    for attempt in (registry.delete, registry.prepared, registry.export, change):
         with pytest.raises(SpeakerNotFound, match="'mia'"):
             await attempt("mia")
     await registry.enrol("mia", recording())
@@ -64,7 +70,7 @@ async def test_built_in_speakers_cannot_be_changed(servers: Servers) -> None:
     registry = await servers.open()
 
     for attempt, verb in (
-        (registry.update, "changed"),
+        (partial(registry.update, change=SpeakerChange("Other.")), "changed"),
         (registry.delete, "deleted"),
     ):
         with pytest.raises(InvalidRequest, match=f"'ann' is a built-in speaker and cannot be {verb}"):

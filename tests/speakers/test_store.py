@@ -13,10 +13,10 @@ import pytest
 
 from firstword.app.database import DatabaseError
 from firstword.app.errors import SpeakerExists
-from firstword.app.speakers.interface import Quality
+from firstword.app.speakers.interface import Quality, SpeakerChange
 from firstword.app.speakers.store import SpeakerStore
 from firstword.app.speakers.store_file import reserve_of
-from firstword.app.speakers.tables import SpeakerChange, SpeakerRow, StoredSpeaker
+from firstword.app.speakers.tables import SpeakerRow, StoredSpeaker
 
 OpenStore = Callable[[], SpeakerStore]
 

@@ -16,10 +16,10 @@ import pytest
 
 from firstword.app.errors import SpeakerDamaged, StoreFull, StoreUnavailable
 from firstword.app.speakers import store as store_module
-from firstword.app.speakers.interface import Quality, StoreHealth
+from firstword.app.speakers.interface import Quality, SpeakerChange, StoreHealth
 from firstword.app.speakers.store import SpeakerStore
 from firstword.app.speakers.store_file import RESERVE_BYTES, reserve_of
-from firstword.app.speakers.tables import SpeakerChange, SpeakerRow, StoredSpeaker
+from firstword.app.speakers.tables import SpeakerRow, StoredSpeaker
 from tests.speakers.recordings import recording
 from tests.speakers.servers import Servers
 

@@ -8,8 +8,8 @@ import pytest
 
 from firstword.app.clients import ANYBODY, Client
 from firstword.app.errors import InvalidRequest, PathNotFound, SpeakerChanged, SpeakerExists, StoreFull
-from firstword.app.speakers.interface import RequestKey
-from firstword.app.speakers.tables import SpeakerChange, StoredSpeaker
+from firstword.app.speakers.interface import RequestKey, SpeakerChange
+from firstword.app.speakers.tables import StoredSpeaker
 from firstword.app.surfaces.batches.store import NewItem
 from firstword.app.telemetry.usage import UsedByClient
 from tests.store.conftest import Replicas

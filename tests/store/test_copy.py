@@ -9,8 +9,7 @@ from firstword.app.cli import cli
 from firstword.app.clients import Client
 from firstword.app.database import DatabaseError
 from firstword.app.postgresql import Postgres
-from firstword.app.speakers.interface import RequestKey
-from firstword.app.speakers.tables import SpeakerChange
+from firstword.app.speakers.interface import RequestKey, SpeakerChange
 from firstword.app.store_copy import Copied, copy_store
 from firstword.app.surfaces.batches.store import NewItem
 from firstword.app.telemetry.usage import UsedByClient

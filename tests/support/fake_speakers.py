@@ -5,7 +5,14 @@ from dataclasses import dataclass, field, replace
 
 from firstword.app.clients import Access, Client
 from firstword.app.errors import InvalidRequest, SpeakerChanged, SpeakerExists, SpeakerNotFound
-from firstword.app.speakers.interface import Quality, RequestKey, SentRecording, SpeakerInfo, StoreHealth
+from firstword.app.speakers.interface import (
+    Quality,
+    RequestKey,
+    SentRecording,
+    SpeakerChange,
+    SpeakerInfo,
+    StoreHealth,
+)
 
 HUM = SpeakerInfo(
     name="hum",
@@ -86,28 +93,14 @@ class FakeSpeakers:
             )
         )
 
-    async def update(
-        self,
-        name: str,
-        transcript: str | None = None,
-        language: str | None = None,
-        *,
-        client: Client,
-        access: Access | None = None,
-        lexicon: Mapping[str, str] | None = None,
-        version: int | None = None,
-    ) -> SpeakerInfo:
+    async def update(self, name: str, change: SpeakerChange, *, client: Client) -> SpeakerInfo:
         old = self._registered(name)
-        if version not in (None, old.version):
+        if change.version not in (None, old.version):
             raise SpeakerChanged(f"speaker {name!r} has version {old.version}")
+        given = {"transcript", "language", "access", "lexicon", "name"}
+        del self.speakers[name]
         return self._keep(
-            replace(
-                old,
-                transcript=old.transcript if transcript is None else transcript,
-                language=old.language if language is None else language,
-                access=access or old.access,
-                lexicon=old.lexicon if lexicon is None else lexicon,
-            )
+            replace(old, **{one: getattr(change, one) for one in given if getattr(change, one) is not None})
         )
 
     async def delete(self, name: str, *, client: Client) -> None:

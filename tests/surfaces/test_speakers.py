@@ -142,9 +142,9 @@ async def test_a_speaker_can_be_changed_in_part() -> None:
         answer = await client.patch("/speakers/anna", json={"language": "de"})
         worded = await client.patch("/speakers/anna", json={"lexicon": {"SQL": "sequel"}})
         wrong = await client.patch("/speakers/anna", json={"lexicon": {"": "sequel"}})
-        refused = await client.patch("/speakers/anna", json={"name": "anne"})
+        refused = await client.patch("/speakers/anna", json={"owner": "anne"})
     assert (answer.json()["transcript"], answer.json()["language"]) == ("I am Anna.", "de")
-    assert (refused.status_code, error_of(refused)["param"]) == (400, "name")
+    assert (refused.status_code, error_of(refused)["param"]) == (400, "owner")
     assert (worded.json()["language"], worded.json()["lexicon"]) == ("de", {"SQL": "sequel"})
     assert (wrong.status_code, error_of(wrong)["param"]) == (400, "lexicon")
 

@@ -118,25 +118,25 @@ async function correct(speaker) {
   const text = "What is said in the recording, word for word.";
   const corrected = await ask({ title: `Transcript of ${speaker.name}`, text, label: "Transcript", initial: speaker.transcript });
   if (corrected === null) return;
+  await change(speaker, { transcript: corrected });
+}
+
+async function change(speaker, fields) {
   await call(path(speaker), {
     method: "PATCH",
     headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ transcript: corrected }),
+    body: JSON.stringify(fields),
   });
   await reload();
 }
 
-/** The server has no other name for one: it is exported, imported under the new name, and only then deleted. */
 async function rename(speaker) {
-  const { name, access } = speaker;
+  const { name } = speaker;
   const given = (await ask({ title: `Rename ${name}`, text: "Letters, digits, _ and -.", label: "New name", initial: name, ok: "Rename" }))?.trim();
   if (given === undefined || given === name) return;
   const taken = listed.find((one) => one.name === given);
   if (taken) throw new Error(`There is a speaker ${given} already${taken.owner ? `, of ${taken.owner}` : ""}; choose another name.`);
-  const bundle = await (await call(path(speaker, "export"))).blob();
-  await importFor(speaker.owner ?? "", bundle, { name: given, access });
-  await call(path(speaker), { method: "DELETE" });
-  await reload();
+  await change(speaker, { name: given });
   $("speakers-status").textContent = `${name} is called ${given} now.`;
 }
 
@@ -164,21 +164,10 @@ function importFile(input) {
   });
 }
 
-/** Administrators leave a speaker to its owner, or to nobody; others import what is then theirs. */
-async function importFor(owner, bundle, fields) {
-  try {
-    return await importBundle(bundle, fields, `?owner=${encodeURIComponent(owner)}`);
-  } catch (error) {
-    if (error.code !== "missing_scope") throw error;
-    return await importBundle(bundle, fields);
-  }
-}
-
-async function importBundle(bundle, fields = {}, query = "") {
+async function importBundle(bundle) {
   const form = new FormData();
   form.append("bundle", bundle, "bundle.safetensors");
-  for (const [field, value] of Object.entries(fields)) if (value) form.append(field, value);
-  return getJson(`/speakers/import${query}`, { method: "POST", body: form });
+  return getJson("/speakers/import", { method: "POST", body: form });
 }
 
 async function switchRecording() {
