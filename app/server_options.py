@@ -108,7 +108,8 @@ class Limits:
         int,
         Field(
             ge=1,
-            description="Bodies and messages being received, of HTTP and gRPC together; more is refused",
+            description="Bodies, messages and recordings being received, of all doors together; beyond it "
+            "late ones and those of clients with most make room, or more is refused",
         ),
     ] = 64 * _MIB
     max_message_bytes: Annotated[int, Field(ge=1, description="One message of a WebSocket")] = 128 * 1024

@@ -2,11 +2,17 @@
 
 from pathlib import Path
 
+from firstword.app.bounded_json import MAX_FIELDS, MAX_VALUES
 from firstword.app.http import connection_limits as limits
-from firstword.app.http.held_bytes import PART_OF_HELD
+from firstword.app.http.forms import MAX_URLENCODED_BYTES
+from firstword.app.http.held_bytes import MIN_BODY_BYTES, PART_OF_HELD, SMALL_BYTES
 from firstword.app.http.limits import FORM_BYTES
 from firstword.app.http.rpc.door import Door
+from firstword.app.http.rpc.fields import LARGE_MESSAGE_BYTES
+from firstword.app.http.rpc.fields import MAX_FIELDS as MAX_MESSAGE_FIELDS
 from firstword.app.surfaces.grpc.speech import SpeechService
+from firstword.app.surfaces.inference.http import MAX_NUMBERS
+from firstword.app.surfaces.inference.rpc import MAX_REQUESTS, MAX_UNANSWERED_BYTES
 from tests.support.serving import make_services
 
 PAGE = Path(__file__).parent.parent / "docs/operations.md"
@@ -94,10 +100,35 @@ def limits_table() -> str:
             "the others wait",
         ),
         (
-            "bodies and messages that are not answered yet, together",
-            "HTTP, gRPC",
+            f"bodies and messages over {_kib(SMALL_BYTES)} that are not answered yet, together; recordings "
+            "of a socket, until it speaks",
+            "HTTP, WebSocket, gRPC",
             f"{in_all}, {_FRACTIONS[PART_OF_HELD]} of one client; one that is alone has its own limit",
-            "503, `UNAVAILABLE`",
+            "503, 1013, `UNAVAILABLE`, or others make room",
+        ),
+        (
+            "smaller ones, together",
+            "HTTP, WebSocket, gRPC",
+            f"as much again; a body of HTTP counts as {_kib(MIN_BODY_BYTES)} at least",
+            "the same",
+        ),
+        (
+            "values of a body of JSON; fields of an object; a URL-encoded form",
+            http,
+            f"{MAX_VALUES:,}, {MAX_NUMBERS:,} of `/v2`; {MAX_FIELDS}; {_kib(MAX_URLENCODED_BYTES)}",
+            "400",
+        ),
+        (
+            f"fields of a message over {_kib(LARGE_MESSAGE_BYTES)}",
+            rpc,
+            f"{MAX_MESSAGE_FIELDS}",
+            "`INVALID_ARGUMENT`",
+        ),
+        (
+            "requests of one `ModelStreamInfer` that are not answered yet",
+            rpc,
+            f"{MAX_REQUESTS}, {_kib(MAX_UNANSWERED_BYTES)} unless one is alone",
+            "the next are not read",
         ),
         (
             "open sockets",

@@ -50,7 +50,7 @@ class RequestFields(BaseModel):
         if not isinstance(given, Mapping):
             return given
         if len(given) > MAX_FIELDS:
-            raise PydanticCustomError("too_many_fields", f"Input should have at most {MAX_FIELDS} fields")  # type: ignore[arg-type]
+            raise PydanticCustomError("too_many_fields", f"Input should have at most {MAX_FIELDS} fields")
         fields = cls.model_fields
         optional = {name for name in fields if not fields[name].is_required()}
         return {name: value for name, value in given.items() if value is not None or name not in optional}
