@@ -138,9 +138,9 @@ def limits_table() -> str:
             "503",
         ),
         (
-            "searches for a watermark, those that wait among them",
+            "recordings of consents and for watermarks, those that wait among them",
             http,
-            f"{limits.MAX_SEARCHES}, {_FRACTIONS[limits.PART_OF_SEARCHES]} of one client",
+            f"{limits.MAX_CHECKS}, {_FRACTIONS[limits.PART_OF_CHECKS]} of one client",
             "503",
         ),
         (

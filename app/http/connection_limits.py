@@ -51,8 +51,8 @@ PUBLIC_MESSAGE_TIMEOUT_S = 2.0  # for a message of theirs, which is a name at mo
 MAX_SOCKETS: Final = 4096  # WebSockets that are open, each some 33 KB while it is silent
 PART_OF_SOCKETS: Final = 1 / 4  # that one client may have
 
-MAX_SEARCHES: Final = 16  # for watermarks, one of which computes for up to seconds
-PART_OF_SEARCHES: Final = 1 / 4  # that one client may have waiting
+MAX_CHECKS: Final = 16  # of recordings, of consents and for watermarks: one computes for up to seconds
+PART_OF_CHECKS: Final = 1 / 4  # that one client may have waiting
 
 MAX_GRPC_CONNECTIONS: Final = 4096
 KEEPALIVE_S: Final = 60  # of gRPC: then a ping finds out whether the other side is still there

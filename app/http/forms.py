@@ -1,8 +1,8 @@
 """Bodies that hold recordings: forms kept in memory, and forms or base64 in place of a plain JSON body."""
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import Any, Final, get_args, get_origin
 from urllib.parse import parse_qsl
 
@@ -19,6 +19,7 @@ from starlette.types import Scope
 from firstword.app.audio.decode import RecordingTooLong, UndecodableAudio
 from firstword.app.bounded_json import loads, request_of
 from firstword.app.errors import AudioTooLong, BadAudio, InvalidRequest
+from firstword.app.http.connection_limits import caller_of
 from firstword.app.http.limits import check_upload
 from firstword.app.http.service import Service
 
@@ -167,6 +168,18 @@ async def read_upload(file: UploadFile, max_bytes: int, request: Request, servic
     content = await file.read()
     check_upload(content, max_bytes)
     return content
+
+
+@asynccontextmanager
+async def checking(request: Request, service: Service) -> AsyncIterator[None]:
+    """Wait for one's turn to look at a recording, of which all clients share one; raise Overloaded.
+
+    The threads that all else shares would else be taken: 200 KB may hold minutes of eight channels.
+    """
+    address = "" if request.client is None else request.client.host
+    caller = caller_of(request.state.client.name, address)
+    async with service.checks.place_now(caller, "recordings"), service.checking:
+        yield
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """The service as its surfaces see it: the parts of the server behind their interfaces, and plain values."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -10,8 +11,8 @@ from starlette.requests import HTTPConnection
 from firstword.app.core.interface import Engine, Stages
 from firstword.app.http.auth import Authenticator
 from firstword.app.http.connection_limits import (
-    MAX_SEARCHES,
-    PART_OF_SEARCHES,
+    MAX_CHECKS,
+    PART_OF_CHECKS,
     PART_OF_SOCKETS,
     Places,
     max_sockets,
@@ -45,11 +46,13 @@ class Service:
     provenance: Provenance = NO_MARKS
     held: HeldBytes = field(init=False)
     sockets: Places = field(init=False)  # of WebSockets
-    searches: Places = field(init=False)  # for watermarks, those that wait among them
+    checks: Places = field(init=False)  # of recordings that become no speaker, those that wait among them
+    checking: asyncio.Semaphore = field(init=False)  # the one that computes
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "held", HeldBytes(self.limits.max_bodies_bytes))
-        object.__setattr__(self, "searches", Places(MAX_SEARCHES, PART_OF_SEARCHES))
+        object.__setattr__(self, "checks", Places(MAX_CHECKS, PART_OF_CHECKS))
+        object.__setattr__(self, "checking", asyncio.Semaphore(1))
         object.__setattr__(self, "sockets", Places(max_sockets(), PART_OF_SOCKETS))
 
 

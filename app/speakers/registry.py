@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -103,7 +104,7 @@ class SpeakerRegistry(SpeakerListing):
         )
         self._threads = hooks.threads(hooks.num_readers)
         self._max_waiting = MAX_WAITING_EACH * hooks.num_readers if max_waiting is None else max_waiting
-        self._num_waiting = 0
+        self._num_waiting: Counter[str] = Counter()  # by client
         self._preparing: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -190,7 +191,7 @@ class SpeakerRegistry(SpeakerListing):
         """
         if reference is not None:
             digest = await asyncio.to_thread(self._digest, reference)
-            return await self._cache.get(digest, partial(self._read_reference, reference), on_miss)
+            return await self._cache.get(digest, partial(self._read_reference, reference, client), on_miss)
         if name is None:
             name, client = self.default_speaker, ANYBODY
         if name is None:
@@ -222,13 +223,13 @@ class SpeakerRegistry(SpeakerListing):
         with self._waiting():
             return await self._compute(read)
 
-    async def _read_reference(self, reference: SentRecording) -> PreparedSpeaker:
+    async def _read_reference(self, reference: SentRecording, client: Client) -> PreparedSpeaker:
         def read() -> PreparedSpeaker:
             samples, sample_rate_hz = decode_upload(reference.content)
             features = self._networks.read_speaker(samples, sample_rate_hz)
             return self._networks.with_prompt_state(features, reference.transcript)
 
-        with self._waiting():
+        with self._waiting(client):
             return await self._compute(read)
 
     def _digest(self, reference: SentRecording) -> bytes:
@@ -249,7 +250,7 @@ class SpeakerRegistry(SpeakerListing):
         access: Access | None,
         lexicon: Mapping[str, str] | None = None,
     ) -> SpeakerInfo:
-        with self._waiting():
+        with self._waiting(client):
             stored, prepared = await self._compute(enrol)
             self._check_free(stored.row.name, client)
             owned = replace(stored.row, owner=client.name, access=access or client.access)
@@ -260,18 +261,27 @@ class SpeakerRegistry(SpeakerListing):
         return self._info(row)
 
     @contextmanager
-    def _waiting(self) -> Iterator[None]:
-        """Count a recording that waits to be read, or is being read. Raises Overloaded."""
-        if self._num_waiting >= self._max_waiting:
-            raise Overloaded(
-                f"{self._num_waiting} recordings wait to be read already; try again in {RETRY_AFTER_S} s",
-                RETRY_AFTER_S,
-            )
-        self._num_waiting += 1
+    def _waiting(self, client: Client = STRANGER) -> Iterator[None]:
+        """Count a recording that waits to be read, or is being read.
+
+        Raises Overloaded. Who has a key leaves a quarter of the places to others.
+        """
+        own, most = self._num_waiting[client.name], self._max_waiting
+        if client.name:
+            most = max(1, most * 3 // 4)
+        for number, limit in ((self._num_waiting.total(), self._max_waiting), (own, most)):
+            if number >= limit:
+                raise Overloaded(
+                    f"{number} recordings wait to be read already; try again in {RETRY_AFTER_S} s",
+                    RETRY_AFTER_S,
+                )
+        self._num_waiting[client.name] += 1
         try:
             yield
         finally:
-            self._num_waiting -= 1
+            self._num_waiting[client.name] -= 1
+            if not self._num_waiting[client.name]:
+                del self._num_waiting[client.name]
 
     async def _compute(self, function: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
         """Run it on a thread that computes. Work whose caller leaves before its turn is not begun."""

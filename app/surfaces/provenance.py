@@ -19,9 +19,8 @@ from firstword.app.audio.formats import Tags, tags_of
 from firstword.app.audio.watermark import STRENGTH, Watermark
 from firstword.app.core.request import Delivery, SynthesisRequest, VoiceChoice
 from firstword.app.errors import InvalidRequest
-from firstword.app.http.connection_limits import caller_of
 from firstword.app.http.errors import rejections_counted
-from firstword.app.http.forms import MULTIPART, MemoryFormRoute, decoding, read_upload
+from firstword.app.http.forms import MULTIPART, MemoryFormRoute, checking, decoding, read_upload
 from firstword.app.http.limits import upload_body
 from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import ERROR_ANSWERS, Answers, Name, RequestFields
@@ -35,7 +34,6 @@ router = APIRouter(tags=["provenance"], responses=ERROR_ANSWERS, route_class=Mem
 pair_router = APIRouter(tags=["provenance"], responses=ERROR_ANSWERS, route_class=MemoryFormRoute)
 MAX_CHECKED_S: Final = 120.0  # about 120 MB while it is looked at
 MAX_PAIR_CHARS: Final = 400  # some 25 s of English: a sentence is what ears compare
-_one_at_a_time: Final = asyncio.Semaphore(1)  # a search computes for up to seconds
 
 
 class Recording(BaseModel):
@@ -88,9 +86,7 @@ async def check_provenance(
     with rejections_counted(service.metrics):
         content = await read_upload(form.audio, service.limits.max_upload_bytes, request, service)
         look = service.provenance.evidence
-        client = request.client
-        caller = caller_of(request.state.client.name, "" if client is None else client.host)
-        async with service.searches.place_now(caller, "searches for a watermark"), _one_at_a_time:
+        async with checking(request, service):
             with decoding():
                 return ReportedEvidence.of(await asyncio.to_thread(look, content, form.speeds, MAX_CHECKED_S))
 

@@ -36,6 +36,22 @@ async def test_a_client_who_leaves_leaves_no_speaker(servers: Servers) -> None:
     assert servers.networks.reads == 2  # eva's work never began
 
 
+async def test_recordings_of_one_key_leave_places_to_others(servers: Servers) -> None:
+    registry = await servers.open(max_waiting=4)
+    hold_work(servers.networks)
+    ann, bob = Client("ann"), Client("bob")
+    waiting = [asyncio.create_task(registry.enrol(f"a{one}", recording(), client=ann)) for one in range(3)]
+    await asyncio.wait(waiting, timeout=0)
+    with pytest.raises(Overloaded, match="3 recordings wait"):
+        await registry.enrol("a4", recording(), client=ann)
+    waiting.append(asyncio.create_task(registry.enrol("b", recording(), client=bob)))
+    await asyncio.wait(waiting, timeout=0)
+    with pytest.raises(Overloaded, match="4 recordings wait"):
+        await registry.enrol("c", recording(), client=Client("cid"))
+    servers.networks.gate.set()
+    assert [info.name for info in await asyncio.gather(*waiting)] == ["a0", "a1", "a2", "b"]
+
+
 async def test_a_request_repeated_before_it_is_answered_gets_the_speaker_of_the_first(
     servers: Servers,
 ) -> None:

@@ -312,24 +312,32 @@ def test_a_key_on_a_curve_that_is_not_known_ends_the_start(tmp_path: Path) -> No
         open_provenance(options, tmp_path)
 
 
-async def test_searches_of_one_client_keep_no_other_waiting_behind_them_all(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("path", ["/v1/provenance", "/v1/audio/voice_consents"])
+async def test_recordings_that_are_looked_at_take_one_thread_and_no_client_all_turns(
+    monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     go_on = threading.Event()
+    at_once = most_at_once = 0
 
     def slow(*given: object) -> Evidence:
+        nonlocal at_once, most_at_once
+        at_once += 1
+        most_at_once = max(most_at_once, at_once)
         go_on.wait(20)
+        at_once -= 1
         return Evidence(None, False, {}, None)
 
     monkeypatch.setattr(Provenance, "evidence", slow)
+    monkeypatch.setattr("firstword.app.surfaces.openai.voices.decode_recording", slow)
+    field, data = "audio", {}
+    if path != "/v1/provenance":
+        field, data = "recording", {"name": "A consent", "language": "en"}
     services = make_services(keys=["ann:a", "bob:b"])
     async with in_process(services) as client, asyncio.TaskGroup() as tasks:
 
         def check(key: str) -> "asyncio.Task[httpx.Response]":
             headers = {"X-API-Key": key}
-            return tasks.create_task(
-                client.post("/v1/provenance", files={"audio": b"sound"}, headers=headers)
-            )
+            return tasks.create_task(client.post(path, data=data, files={field: b"sound"}, headers=headers))
 
         first = [check("a") for _ in range(5)]
         refused, _ = await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
@@ -337,3 +345,4 @@ async def test_searches_of_one_client_keep_no_other_waiting_behind_them_all(
         go_on.set()
     assert [one.result().status_code for one in refused] == [503]
     assert sorted(one.result().status_code for one in (*first, other)) == [200] * 5 + [503]
+    assert most_at_once == 1

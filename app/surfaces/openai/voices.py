@@ -11,7 +11,14 @@ from starlette.requests import Request
 from firstword.app.audio.decode import decode_recording
 from firstword.app.errors import InvalidRequest
 from firstword.app.http.errors import rejections_counted
-from firstword.app.http.forms import MULTIPART, JsonOrFormRoute, MemoryFormRoute, decoding, read_upload
+from firstword.app.http.forms import (
+    MULTIPART,
+    JsonOrFormRoute,
+    MemoryFormRoute,
+    checking,
+    decoding,
+    read_upload,
+)
 from firstword.app.http.limits import check_upload, upload_body
 from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import ERROR_ANSWERS, RequestFields, SentAudio
@@ -143,8 +150,9 @@ async def create_consent(
         language = checked_language(form.language)
         if language is None:
             raise InvalidRequest("language is empty; expected a tag such as en-US", "language")
-        with decoding():
-            await asyncio.to_thread(decode_recording, recording, MAX_CONSENT_S)
+        async with checking(request, service):
+            with decoding():
+                await asyncio.to_thread(decode_recording, recording, MAX_CONSENT_S)
         client = request.state.client
         added = await asyncio.to_thread(service.consents.add, form.name, language, recording, client)
         return VoiceConsent.of(added)
