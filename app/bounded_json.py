@@ -5,6 +5,7 @@ from typing import Any, Final
 
 MAX_VALUES: Final = 200_000  # some 50 ms, in which the parser lets no other thread run
 MAX_FIELDS: Final = 100  # of an object whose fields have names of ours; each unknown one is an error
+TOO_MANY: Final = "it has"  # how TooManyValues begins: the rest of the body may be as it should be
 _BEFORE_VALUES: Final = ",:[{"
 
 
@@ -23,7 +24,7 @@ def loads(raw: bytes | str, max_values: int = MAX_VALUES) -> Any:
         else sum(map(raw.count, _BEFORE_VALUES))
     )
     if num_values > max_values:
-        raise TooManyValues(f"it has about {num_values} values, at most {max_values} are taken", "", 0)
+        raise TooManyValues(f"{TOO_MANY} about {num_values} values, at most {max_values} are taken", "", 0)
     return json.loads(raw)
 
 
@@ -31,5 +32,5 @@ def request_of(raw: bytes | str) -> Any:
     """Return a request's body. Raise as `loads` does, TooManyValues also for more than MAX_FIELDS fields."""
     content = loads(raw)
     if isinstance(content, dict) and len(content) > MAX_FIELDS:
-        raise TooManyValues(f"it has {len(content)} fields, at most {MAX_FIELDS} are taken", "", 0)
+        raise TooManyValues(f"{TOO_MANY} {len(content)} fields, at most {MAX_FIELDS} are taken", "", 0)
     return content

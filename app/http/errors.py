@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 
+from firstword.app.bounded_json import TOO_MANY
 from firstword.app.errors import (
     AudioTooLong,
     AudioTooShort,
@@ -290,6 +291,8 @@ def _describe(fault: Fault, known_fields: Iterable[str]) -> str:
     path = fault["loc"]
     field = f"`{_shorten('.'.join(map(str, path)))}`" if path else "the body"
     match fault["type"]:
+        case "json_invalid" if fault["ctx"]["error"].startswith(TOO_MANY):
+            return f"the body is refused: {fault['ctx']['error']}"
         case "json_invalid":
             place = f" at character {path[0]}" if path else ""  # FastAPI names it, pydantic alone does not
             return f"the body is not valid JSON{place}: {fault['ctx']['error']}"

@@ -231,10 +231,10 @@ async def test_a_misspelled_field_of_a_form_is_named_with_the_right_one() -> Non
 @pytest.mark.anyio
 async def test_of_many_faults_a_message_shows_a_few() -> None:
     async with in_process(make_services()) as client:
-        answer = await client.post("/tts", json={"text": "Hi."} | {f"field{n}": n for n in range(10_000)})
+        answer = await client.post("/tts", json={"text": "Hi."} | {f"field{n}": n for n in range(90)})
     assert answer.status_code == 400
     assert len(answer.content) < 1000
-    assert "and 9992 more" in str(error_of(answer)["message"])
+    assert "and 82 more" in str(error_of(answer)["message"])
 
 
 def test_a_message_with_a_lone_surrogate_can_be_sent() -> None:
