@@ -28,12 +28,14 @@ def has_too_many_fields(data: bytes, described: Any) -> bool:
                     field = described.fields_by_number.get(tag >> 3)
                     if field is not None and field.message_type is not None:
                         open_parts.append((part[position : position + size], field.message_type))
+                    elif field is not None and field.cpp_type == field.CPPTYPE_INT64:
+                        num_fields += size  # a shape, whose numbers may have a byte each
                     position += size
                 case 5:
                     position += 4
                 case _:
                     return False
-    return False
+    return num_fields > MAX_FIELDS
 
 
 def _varint(part: memoryview, position: int) -> tuple[int, int]:

@@ -269,8 +269,10 @@ async def test_fields_without_number_are_not_parsed(field: bytes) -> None:
     infer = InferRequest(model_name="cosyvoice2")
     text = infer.inputs.add(name="target_text", datatype="BYTES", shape=[1, 1])
     text.contents.bytes_contents.extend([b""] * 200_000)
+    shaped = InferRequest(model_name="cosyvoice2")
+    shaped.inputs.add(name="target_text", datatype="BYTES", shape=[1] * 300_000)
     async with grpc_serving(make_services()) as rpc:
-        for content in (field * 200_000, infer.SerializeToString()):
+        for content in (field * 200_000, infer.SerializeToString(), shaped.SerializeToString()):
             call = rpc.channel.unary_unary(f"/{INFERENCE}/ModelInfer")(content)
             with pytest.raises(grpc.aio.AioRpcError, match="more than 4096 fields"):
                 await call
