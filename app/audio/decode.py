@@ -4,7 +4,7 @@ Plain WAV and FLAC files are read by soundfile, all else by PyAV: compressed, st
 """
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import groupby
 
@@ -17,6 +17,7 @@ from firstword.app.audio.dsp import Samples, within_full_scale
 
 MAX_SAMPLE_RATE_HZ = 192_000
 MAX_CHANNELS = 8
+MAX_VALUES = 24_000_000  # of all channels, 96 MB: a minute of stereo at 192 kHz, 30 s of 8 channels at 96
 
 # Nothing else is even probed: FFmpeg also knows playlists, which name other files and addresses.
 _CONTAINERS = "wav,w64,aiff,flac,mp3,aac,ogg,mov,matroska"
@@ -39,8 +40,8 @@ def decode_recording(data: bytes, max_duration_s: float) -> tuple[Samples, int]:
     """Return mono float32 samples (n,), n > 0, within ±1, and their own sample rate (Hz).
 
     Channels that sound are averaged, or the loudest is taken where they cancel; an offset is removed.
-    A file that breaks off gives what is there. Never holds more than
-    `max_duration_s` of samples.
+    A file that breaks off gives what is there. Never holds more than `max_duration_s` of samples, nor than
+    MAX_VALUES of all channels.
 
     Raises UndecodableAudio for what is no audio, is empty, or is mostly damaged, and RecordingTooLong.
     """
@@ -57,9 +58,15 @@ def decode_recording(data: bytes, max_duration_s: float) -> tuple[Samples, int]:
         track = _audio_track(container)
         rate_hz = track.sample_rate
         pieces: list[Samples] = []
-        num_samples = 0
+        num_samples = num_values = 0
         for piece in _pieces(_frames(container, track), rate_hz):
             num_samples += len(piece)
+            num_values += piece.size
+            if num_values > MAX_VALUES:
+                raise RecordingTooLong(
+                    f"the recording has {piece.shape[1]} channels of {rate_hz} Hz, more than {MAX_VALUES} "
+                    "samples in all; send fewer channels, a lower rate, or a part of it"
+                )
             if num_samples > max_duration_s * rate_hz:
                 raise RecordingTooLong(
                     f"the recording is longer than {max_duration_s:g} s; send a part of it"
@@ -88,24 +95,28 @@ _OFFSET_SAMPLES = 1600  # of fewer the mean says little
 
 def _mono(pieces: Iterable[Samples]) -> Samples:
     """pieces: each (n, channels) -> (n,), without offset; each number of channels is mixed apart."""
-    mixed = [
-        _mixed(np.concatenate(list(alike))) for _, alike in groupby(pieces, key=lambda piece: piece.shape[1])
-    ]
+    mixed = [_mixed(list(alike)) for _, alike in groupby(pieces, key=lambda piece: piece.shape[1])]
     mono = np.concatenate(mixed)
     offset = float(mono.mean(dtype=np.float64))
     has_offset = abs(offset) > _LEAST_OFFSET and len(mono) >= _OFFSET_SAMPLES
     return within_full_scale(mono - np.float32(offset)) if has_offset else mono
 
 
-def _mixed(channels: Samples) -> Samples:
-    """channels (n, channels) -> (n,)."""
-    if channels.shape[1] == 1:
-        return channels[:, 0]
-    levels = channels.std(axis=0, dtype=np.float64)  # an offset is no sound
+def _mixed(pieces: Sequence[Samples]) -> Samples:
+    """pieces: each (n, channels), alike in channels -> (n,). Never all of them at once, in any wider type."""
+    if pieces[0].shape[1] == 1:
+        return np.concatenate(pieces)[:, 0]
+    num_samples = sum(map(len, pieces))
+    offsets = sum(piece.sum(axis=0, dtype=np.float64) for piece in pieces) / num_samples
+    squares = sum(np.square(piece - offsets).sum(axis=0) for piece in pieces)
+    levels = np.sqrt(squares / num_samples)  # an offset is no sound
     sounding = levels > _SILENT_BESIDE * levels.max()
-    mean: Samples = channels[:, sounding].mean(axis=1) if sounding.any() else channels.mean(axis=1)
+    if not sounding.any():
+        sounding[:] = True
+    mean: Samples = np.concatenate([piece[:, sounding].mean(axis=1) for piece in pieces])
     if mean.std(dtype=np.float64) < _CANCELED * levels.max():
-        return channels[:, int(levels.argmax())]
+        loudest = int(levels.argmax())
+        return np.concatenate([piece[:, loudest] for piece in pieces])
     return mean
 
 
@@ -121,9 +132,8 @@ def _read_plain(data: bytes, max_duration_s: float) -> tuple[Samples, int] | Non
             rate_hz: int = file.samplerate
             is_plain = file.format in ("WAV", "WAVEX", "FLAC") and file.subtype in _PLAIN_SUBTYPES
             is_short = 0 < file.frames <= max_duration_s * rate_hz
-            if not (
-                is_plain and is_short and rate_hz <= MAX_SAMPLE_RATE_HZ and file.channels <= MAX_CHANNELS
-            ):
+            is_small = file.channels <= MAX_CHANNELS and file.frames * file.channels <= MAX_VALUES
+            if not (is_plain and is_short and is_small and rate_hz <= MAX_SAMPLE_RATE_HZ):
                 return None
             blocks = file.blocks(_BLOCK_FRAMES, dtype="float32", always_2d=True)  # each (n, channels)
             mono = _mono([within_full_scale(block) for block in blocks])

@@ -2,6 +2,7 @@
 
 import io
 import tracemalloc
+from contextlib import nullcontext
 
 import av
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import soundfile
 import soxr
 
-from firstword.app.audio.decode import RecordingTooLong, UndecodableAudio, decode_recording
+from firstword.app.audio.decode import MAX_VALUES, RecordingTooLong, UndecodableAudio, decode_recording
 from firstword.app.audio.encode import encode_whole
 from firstword.app.audio.formats import AudioFormat
 from tests.support.sounds import Samples, chirp, dominant_hz, tone
@@ -315,6 +316,22 @@ def test_eight_hours_in_a_small_file_cost_no_more_than_the_limit() -> None:
 def test_a_rate_no_recorder_has_is_refused() -> None:
     with pytest.raises(UndecodableAudio, match="says 384000 Hz; record at up to 192000 Hz"):
         decode_recording(file(tone(0.1, 384_000), 384_000, "WAV"), MAX_S)
+
+
+@pytest.mark.parametrize(("seconds", "rate_hz", "fits"), [(24, 96_000, True), (30, 192_000, False)])
+def test_many_channels_at_a_high_rate_take_bounded_memory(seconds: int, rate_hz: int, fits: bool) -> None:
+    """44 KB of silence took 700 MB, and 187 KB of a consent 2.9 GB."""
+    content = io.BytesIO()
+    with soundfile.SoundFile(content, "w", rate_hz, 8, format="FLAC") as recording:
+        for _ in range(seconds):
+            recording.write(np.zeros((rate_hz, 8), np.int16))
+    tracemalloc.start()
+    with nullcontext() if fits else pytest.raises(RecordingTooLong, match="8 channels of 192000 Hz"):
+        samples, _ = decode_recording(content.getvalue(), 30.0)
+        assert len(samples) == seconds * rate_hz
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_bytes < 6 * MAX_VALUES
 
 
 def test_more_channels_than_anyone_records_are_refused() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from firstword.app.clients import ANYBODY
 from firstword.app.errors import AudioTooLong, BadAudio, InvalidRequest, SpeakerExists, SpeakerNotFound
+from firstword.app.speakers.interface import SpeakerChange
 from tests.speakers.fakes import FakeNetworks, builtin
 from tests.speakers.recordings import RATE_HZ, recording, voice, wav
 from tests.speakers.servers import Servers, at_once
@@ -134,7 +135,8 @@ async def test_name_tricks_end_at_the_door(servers: Servers, name: str) -> None:
         with pytest.raises(InvalidRequest) as caught:
             await attempt(b"anything")
         assert caught.value.param == "name"
-    for lookup in (registry.update, registry.delete, registry.export, registry.prepared):
+    change = partial(registry.update, change=SpeakerChange())
+    for lookup in (change, registry.delete, registry.export, registry.prepared):
         with pytest.raises(SpeakerNotFound) as missed:
             await lookup(name)
         assert missed.value.message.isprintable()
@@ -153,9 +155,12 @@ async def test_bad_fields_are_refused_when_enrolling_and_updating(
     registry = await servers.open()
     await registry.enrol("mia", recording())
 
-    for attempt in (partial(registry.enrol, "eva", recording()), partial(registry.update, "mia")):
+    for attempt in (
+        registry.enrol("eva", recording(), **values),
+        registry.update("mia", SpeakerChange(**values)),
+    ):
         with pytest.raises(InvalidRequest) as caught:
-            await attempt(**values)
+            await attempt
         assert caught.value.param == field_name
 
 

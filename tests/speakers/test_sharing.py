@@ -19,6 +19,7 @@ from firstword.app.errors import (
     UploadTooLarge,
 )
 from firstword.app.speakers.bundle import pack, unpack
+from firstword.app.speakers.interface import SpeakerChange
 from firstword.app.speakers.store import SpeakerStore
 from firstword.app.speakers.tables import StoredSpeaker
 from tests.speakers.fakes import FakeNetworks
@@ -36,7 +37,7 @@ async def test_registries_of_one_store_see_each_other_at_once(servers: Servers) 
     assert [speaker.name for speaker in other.list()] == ["ann", "bob", "mia"]
     assert (await other.prepared("mia")).transcript == "Hello."
 
-    await one.update("mia", transcript="Good day.")
+    await one.update("mia", SpeakerChange("Good day."))
     assert (await other.prepared("mia")).transcript == "Good day."
     assert (await other.prepared("mia")).transcript == "Good day."
 

@@ -292,7 +292,11 @@ async def test_a_damaged_speaker_is_shown_and_refused_until_it_is_registered_aga
 
     assert registry.health() == StoreHealth(is_available=True, damaged=("mia",))
     assert [speaker.damaged for speaker in registry.list() if speaker.kind == "registered"] == [False, True]
-    for attempt in (registry.prepared, registry.export, partial(registry.update, transcript="Other.")):
+    for attempt in (
+        registry.prepared,
+        registry.export,
+        partial(registry.update, change=SpeakerChange("Other.")),
+    ):
         with pytest.raises(SpeakerDamaged):
             await attempt("mia")
         await attempt("eva")
