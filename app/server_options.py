@@ -147,7 +147,7 @@ class ProvenanceOptions:
         Field(
             ge=0.1, le=0.4, description="Of the watermark; more is found more often, and is nearer to audible"
         ),
-    ] = 0.25
+    ] = 0.27
     provenance_manifest: Annotated[
         bool,
         Field(

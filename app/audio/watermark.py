@@ -1,7 +1,8 @@
 """Lay an inaudible, keyed watermark into speech while it is made: spread spectrum in the phases of an STFT.
 
 A noise that its key decides, periodic in 1.03 s and within 200 to 7,600 Hz, turns the phase of each bin by a
-small share of the bin's own magnitude: it is as loud as the speech lets it be, and silent in silence. It is
+small share of the bin's own magnitude: it is as loud as the speech lets it be, and silent in silence. Below
+1 kHz, where harmonics stand apart and hide little between them, the share is less than half of that. It is
 a sum of equal noises. The first marks where the period starts; how far each other one is shifted, in steps
 of 0.5 ms, says 11 bits. Together they are the payload and its check. docs/provenance.md has the numbers.
 """
@@ -22,7 +23,8 @@ PERIOD: Final = DETECTOR_HZ * PERIOD_MS // 1000  # in samples of the detector
 SHIFT: Final = 12  # samples of the detector, 0.5 ms, between two values of a shifted noise
 SHIFT_BITS: Final = 11
 LOW_HZ, HIGH_HZ = 200, 7600
-STRENGTH: Final = 0.25  # of a bin's magnitude, the root mean square of the turn's quadrature
+STRENGTH: Final = 0.27  # of a bin's magnitude, the root mean square of the turn's quadrature
+QUIET_BELOW_HZ, QUIET_SHARE = 1000, 0.45  # what lies lower has that share of the strength
 MIN_KEY_BYTES: Final = 16
 
 FIRST_LINE: Final = -(-LOW_HZ * PERIOD_MS // 1000)  # of the noise's spectrum, 1 / 1.03 s apart
@@ -164,7 +166,9 @@ class Marker:
         self._noise = noise_real, noise_imaginary
         self._hop = hop
         self._bins = _bins(sample_rate_hz, hop)
-        self._strength = np.float32(strength)
+        num_quiet = QUIET_BELOW_HZ * 2 * hop // sample_rate_hz - self._bins.start
+        self._strength = np.full(noise_real.shape[1], strength, np.float32)
+        self._strength[:num_quiet] *= np.float32(QUIET_SHARE)
         self._window = window(hop)
         self._num_taken = 0  # samples of the stream
         self._begin()

@@ -162,16 +162,21 @@ class Detector:
 
 
 def whiten(samples: Samples) -> Samples:
-    """Return the speech with its envelope taken out and what is weak or noise turned down; (n,) -> (m,)."""
+    """Return the speech with its envelope taken out and what is weak or noise turned down; (n,) -> (m,).
+
+    What a bin has above or below its surroundings is kept by its root: all are turned by the same share, so
+    that none should count for its loudness, but the weakest hold mostly what leaks from their neighbors.
+    """
     num_frames = -(-len(samples) // _HOP) + 1
     padded = np.zeros((num_frames + 1) * _HOP, np.float32)
     padded[_HOP : _HOP + len(samples)] = samples
     spectra = np.fft.rfft(windowed(padded, _HOP), axis=1)
-    level = _smoothed(_smoothed(spectra.real**2 + spectra.imag**2, axis=1), axis=0)
+    power = spectra.real**2 + spectra.imag**2
+    level = _smoothed(_smoothed(_smoothed(power, axis=1), axis=1), axis=0)
     top = np.percentile(level.max(axis=1), 95)
-    noise = (1.5 * np.percentile(level, 10, axis=0) + 1e-5 * top).astype(np.float32)
-    white = spectra * (np.sqrt(np.maximum(level - noise, 0)) / (level + np.float32(1e-12)))
-    white /= np.maximum(1, np.abs(white) / np.float32(1.5))
+    noise = (2 * np.percentile(level, 10, axis=0) + 1e-5 * top).astype(np.float32)
+    reliable = np.sqrt(np.maximum(level - noise, 0) / (level + np.float32(1e-12)))
+    white = spectra * (reliable / ((power * level) ** np.float32(0.25) + np.float32(1e-12)))
     width_hz = DETECTOR_HZ / (2 * _HOP)
     white[:, : int(LOW_HZ / width_hz)] = 0
     white[:, int(HIGH_HZ / width_hz) :] = 0

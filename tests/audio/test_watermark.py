@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 from firstword.app.audio.dsp import Samples
-from firstword.app.audio.watermark import DETECTOR_HZ, LAYOUTS, RATES_HZ, Watermark, noise_lines
+from firstword.app.audio.watermark import (
+    DETECTOR_HZ,
+    LAYOUTS,
+    QUIET_BELOW_HZ,
+    QUIET_SHARE,
+    RATES_HZ,
+    Marker,
+    Watermark,
+    noise_lines,
+)
 from firstword.app.audio.watermark_detector import Detector
 from tests.support.sounds import babble
 
@@ -40,6 +49,23 @@ def test_no_strength_is_no_change_and_silence_stays_silent() -> None:
     sound = babble(1.0)
     np.testing.assert_allclose(marked(sound, Watermark(KEY, 0, strength=0.0)), sound, atol=1e-6)
     assert not marked(np.zeros(5000, np.float32), Watermark(KEY, PAYLOAD)).any()
+
+
+@pytest.mark.parametrize("rate_hz", RATES_HZ)
+def test_it_is_quieter_where_harmonics_hide_little(rate_hz: int) -> None:
+    sound = np.random.default_rng(0).standard_normal(rate_hz).astype(np.float32)
+    changed = np.abs(np.fft.rfft(marked(sound, Watermark(KEY, PAYLOAD), rate_hz) - sound)) ** 2
+    low, high = changed[250 : QUIET_BELOW_HZ - 50].mean(), changed[QUIET_BELOW_HZ + 50 : 7500].mean()
+    assert np.sqrt(low / high) == pytest.approx(QUIET_SHARE, rel=0.15)
+
+
+def test_a_mark_of_equal_strength_at_all_frequencies_is_found_as_earlier_versions_laid_it() -> None:
+    real, imaginary = (part.copy() for part in Watermark(KEY, PAYLOAD).frames[DETECTOR_HZ])
+    for part in (real, imaginary):
+        part[:, :16] /= QUIET_SHARE
+    marker = Marker(real, imaginary, 240, DETECTOR_HZ, 0.25)
+    sound = np.concatenate([marker.feed(babble(5.0)), marker.finish()])
+    assert Detector(KEY).detect(sound[7001:]).payload == PAYLOAD
 
 
 @pytest.mark.parametrize("bits", LAYOUTS)
