@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, closing
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -24,9 +24,7 @@ from firstword.app.options import StartOptions
 from firstword.app.provenance import open_provenance
 from firstword.app.server_options import Limits, ServerOptions
 from firstword.app.settings import InvalidSettings, Settings
-from firstword.app.speakers.consents import ConsentStore
 from firstword.app.speakers.interface import Speakers, max_bundle_bytes
-from firstword.app.speakers.store_file import SPEAKERS_FILE
 from firstword.app.surfaces import conversion, cosyvoice, provenance, speakers, text, tokens, tts
 from firstword.app.surfaces.batches.surface import BatchSurface
 from firstword.app.surfaces.console import pages as console
@@ -40,8 +38,8 @@ from firstword.app.telemetry.tracing import NO_TRACING, OpenTelemetryTracing, Tr
 from firstword.app.telemetry.usage import Usage
 
 if TYPE_CHECKING:
+    from firstword.app.engine.engine import RunningEngine
     from firstword.app.engine.loading import NetworksLoading
-    from firstword.app.engine.startup import RunningEngine
     from firstword.app.postgresql import Postgres  # psycopg is an extra
 
 logger = logging.getLogger(__name__)
@@ -57,7 +55,7 @@ def surfaces_of(settings: Settings, postgres: "Postgres | None" = None) -> list[
     surfaces: list[Surface] = [
         tts.surface,
         text.surface,
-        OpenAISurface(settings.surfaces.openai),
+        OpenAISurface(settings.surfaces.openai, settings.speakers.data_dir, postgres),
         conversion.surface,
         cosyvoice.surface,
         provenance.surface,
@@ -155,6 +153,11 @@ async def own_engine(
     """
     from firstword.app.engine.startup import running_engine  # torch, which surfaces do without
 
+    open_store = None
+    if postgres is not None:
+        from firstword.app.speakers.shared_store import SharedSpeakerStore
+
+        open_store = partial(SharedSpeakerStore, postgres)
     async with running_engine(
         StartOptions(
             settings.networks,
@@ -167,7 +170,7 @@ async def own_engine(
         metrics,
         max_bundle_bytes=max_bundle_bytes(settings.limits.max_upload_bytes),
         loading=loading,
-        postgres=postgres,
+        open_store=open_store,
     ) as parts:
         known, _ = await asyncio.to_thread(parts.speakers.page, ANYBODY, None, MAX_DESCRIBED)
         default_speaker = parts.engine.info.default_speaker
@@ -200,14 +203,12 @@ async def running(
     async with (
         open_tracing(settings.log.tracing) as tracing,
         (opening or partial(own_engine, settings, loading))(metrics, postgres, marks.watermark) as parts,
-        open_consents(settings.speakers.data_dir, postgres) as consents,
         Usage(usage_store, metrics) as usage,
         open_quotas(settings.limits, clock, postgres) as quotas,
     ):
         yield Service(
             engine=parts.engine,
             speakers=parts.speakers,
-            consents=consents,
             stages=parts.stages,
             auth=Authenticator(keys, UrlSigner(usage.secret, keys), settings.server.public_lists),
             limits=settings.limits,
@@ -218,17 +219,6 @@ async def running(
             tracing=tracing,
             provenance=marks,
         )
-
-
-@asynccontextmanager
-async def open_consents(data_dir: Path, postgres: "Postgres | None") -> AsyncIterator[ConsentStore]:
-    """Open what speakers have consented to, once there is a store of them. Raise DatabaseError."""
-    if postgres is None:
-        consents = await asyncio.to_thread(ConsentStore.open, data_dir / SPEAKERS_FILE)
-    else:
-        consents = await asyncio.to_thread(ConsentStore, postgres.database("consents"))
-    with closing(consents):
-        yield consents
 
 
 @asynccontextmanager

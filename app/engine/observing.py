@@ -1,11 +1,15 @@
 """What the engine's parts tell the metrics."""
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 
 from firstword.app.core.phrase_cache import PhraseCache
 from firstword.app.core.request import EngineInfo
-from firstword.app.engine.loading import LoadedNetworks
+from firstword.app.engine.loading import LoadedNetworks, choose_num_readers
+from firstword.app.engine.unloading import LoadOnDemandThreads, Unloading
 from firstword.app.speakers.registry import RegistryHooks, SpeakerRegistry
 from firstword.app.telemetry.metrics import Metrics
 from firstword.models.networks import TokenEvents
@@ -33,16 +37,25 @@ def token_events(metrics: Metrics, loaded: LoadedNetworks, max_streams: int) -> 
     )
 
 
-def registry_hooks(metrics: Metrics, num_readers: int) -> RegistryHooks:
-    cache_misses = metrics.speaker_cache_misses.inc
-    return RegistryHooks(metrics.speaker_cache_hits.inc, cache_misses, num_readers=num_readers)
+def registry_hooks(metrics: Metrics, loaded: LoadedNetworks, unloading: Unloading | None) -> RegistryHooks:
+    hooks = RegistryHooks(
+        metrics.speaker_cache_hits.inc,
+        metrics.speaker_cache_misses.inc,
+        num_readers=choose_num_readers(loaded.device),
+    )
+    return hooks if unloading is None else replace(hooks, threads=partial(LoadOnDemandThreads, unloading))
 
 
 def phrase_cache(metrics: Metrics, max_bytes: int) -> PhraseCache:
     return PhraseCache(max_bytes, metrics.phrase_cache_hits.inc, metrics.phrase_cache_misses.inc)
 
 
-def observe_batch(metrics: Metrics, size: int, times: StepTimes) -> None:
-    for stage, seconds in (("flow", times.flow_s), ("vocoder", times.vocoder_s)):
-        metrics.stage_seconds.labels(stage=stage).observe(seconds)
-        metrics.batch_size.labels(stage=stage).observe(size)
+def batch_observer(metrics: Metrics) -> Callable[[int, StepTimes], None]:
+    """Return what the pool calls with the size of each batch of flow and vocoder, and its time."""
+
+    def observe(size: int, times: StepTimes) -> None:
+        for stage, seconds in (("flow", times.flow_s), ("vocoder", times.vocoder_s)):
+            metrics.stage_seconds.labels(stage=stage).observe(seconds)
+            metrics.batch_size.labels(stage=stage).observe(size)
+
+    return observe

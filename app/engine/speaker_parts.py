@@ -1,17 +1,16 @@
 """Assemble what the engine knows of speakers: the networks that read them, the registry, their loudness."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from firstword.app.engine.loading import LoadedNetworks
 from firstword.app.engine.loudness import Loudness
 from firstword.app.options import SpeakerOptions
 from firstword.app.speakers.enrolment import SpeakerNetworks
-from firstword.app.speakers.registry import DEFAULT_MAX_BUNDLE_BYTES, RegistryHooks, SpeakerRegistry
+from firstword.app.speakers.registry import RegistryHooks, SpeakerRegistry
 from firstword.app.speakers.store import SpeakerStore
 from firstword.app.speakers.store_file import SPEAKERS_FILE
 from firstword.app.speakers.tables import SpeakerTables
@@ -19,9 +18,6 @@ from firstword.models.cuda import card_bytes
 from firstword.models.runtimes.interface import Device
 from firstword.models.speaker_match import matched
 from firstword.models.token2wav import Token2Wav
-
-if TYPE_CHECKING:
-    from firstword.app.postgresql import Postgres  # psycopg is an extra
 
 LOUDNESS_FILE = "loudness.json"
 
@@ -58,27 +54,18 @@ def speaker_cache_bytes(options: SpeakerOptions, device: Device) -> int:
     return (options.speaker_cache_mb or DEFAULT_CACHE_MB) << 20
 
 
-def open_store(options: SpeakerOptions, postgres: "Postgres | None") -> SpeakerTables:
-    """Raises DatabaseError."""
-    if postgres is None:
-        return SpeakerStore(options.data_dir / SPEAKERS_FILE)
-    from firstword.app.speakers.shared_store import SharedSpeakerStore
-
-    return SharedSpeakerStore(postgres)
-
-
 @asynccontextmanager
 async def open_speakers(
     loaded: LoadedNetworks,
     networks: SpeakerNetworks,
     options: SpeakerOptions,
-    max_bundle_bytes: int = DEFAULT_MAX_BUNDLE_BYTES,
+    max_bundle_bytes: int | None = None,
     hooks: RegistryHooks | None = None,
-    postgres: "Postgres | None" = None,
+    open_store: Callable[[], SpeakerTables] | None = None,
 ) -> AsyncIterator[SpeakerParts]:
     """Open the store; it is closed at the end. Raises DatabaseError.
 
-    postgres: where speakers are that servers share; None: a file.
+    open_store: opens one that servers share; None: a file.
     hooks: all but `on_registered`, which is the loudness' own.
     """
     options.data_dir.mkdir(parents=True, exist_ok=True)
@@ -91,7 +78,7 @@ async def open_speakers(
             loaded.checkpoint.traits.languages,
         )
     registry = SpeakerRegistry(
-        open_store(options, postgres),
+        SpeakerStore(options.data_dir / SPEAKERS_FILE) if open_store is None else open_store(),
         networks,
         max_cache_bytes=speaker_cache_bytes(options, loaded.device),
         default_speaker=options.default_speaker,

@@ -1,43 +1,29 @@
 """Start the engine: load the networks, assemble the parts around them, warm up, measure capacity."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from firstword.app.engine.capacity import capacity_file, open_admission
-from firstword.app.engine.engine import SpeechEngine
-from firstword.app.engine.loading import NetworksLoading, choose_num_readers, load_in_thread
+from firstword.app.engine.engine import RunningEngine, SpeechEngine
+from firstword.app.engine.loading import NetworksLoading, load_in_thread
 from firstword.app.engine.observing import (
+    batch_observer,
     describe,
-    observe_batch,
     phrase_cache,
     registry_hooks,
     token_events,
 )
 from firstword.app.engine.speaker_parts import open_speakers
 from firstword.app.engine.stages import NetworkStages
-from firstword.app.engine.unloading import LoadOnDemandThreads, open_unloading
+from firstword.app.engine.unloading import open_unloading
 from firstword.app.engine.voice_parts import checked_watermark, load_front_ends, start_parts
 from firstword.app.options import StartOptions
-from firstword.app.speakers.registry import DEFAULT_MAX_BUNDLE_BYTES, SpeakerRegistry
+from firstword.app.speakers.tables import SpeakerTables
 from firstword.app.telemetry.metrics import Metrics
 
-if TYPE_CHECKING:
-    from firstword.app.postgresql import Postgres  # psycopg is an extra
-
 QUIET_S = 0.5  # without a stream, before a speaker that nobody has asked for yet is prepared
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RunningEngine:
-    """The engine with what the service asks beside it, ready to speak."""
-
-    engine: SpeechEngine
-    speakers: SpeakerRegistry
-    stages: NetworkStages
 
 
 @asynccontextmanager
@@ -45,13 +31,15 @@ async def running_engine(
     options: StartOptions,
     metrics: Metrics,
     *,
-    max_bundle_bytes: int = DEFAULT_MAX_BUNDLE_BYTES,
+    max_bundle_bytes: int | None = None,
     loading: NetworksLoading | None = None,
-    postgres: "Postgres | None" = None,
+    open_store: Callable[[], SpeakerTables] | None = None,
 ) -> AsyncIterator[RunningEngine]:
     """Load, assemble and warm up; at the end all streams are ended and all threads and processes gone.
 
-    loading: the networks' future, if loading has begun. postgres: the store that servers share; None: files.
+    max_bundle_bytes: None is enough for any recording. loading: the networks' future, if loading has begun.
+    open_store: opens the store of speakers that servers share; None: a file.
+
     Raises InvalidOptions, BackendError, CheckpointError and DatabaseError.
     """
     engine_options, data_dir = options.engine, options.speakers.data_dir
@@ -61,11 +49,9 @@ async def running_engine(
     unloading = open_unloading(
         engine_options.unload_after_s, loaded, speaker_networks, options.networks, options.lm_engines
     )
-    hooks = registry_hooks(metrics, choose_num_readers(loaded.device))
-    if unloading is not None:
-        hooks = replace(hooks, threads=partial(LoadOnDemandThreads, unloading))
+    hooks = registry_hooks(metrics, loaded, unloading)
     async with open_speakers(
-        loaded, speaker_networks, options.speakers, max_bundle_bytes, hooks, postgres
+        loaded, speaker_networks, options.speakers, max_bundle_bytes, hooks, open_store
     ) as speaker_parts:
         speakers = speaker_parts.registry
         info = loaded.info(
@@ -81,7 +67,7 @@ async def running_engine(
             speakers,
             engine_options,
             token_events(metrics, loaded, engine_options.max_streams),
-            partial(observe_batch, metrics),
+            batch_observer(metrics),
         )
         file = capacity_file(
             data_dir,
@@ -107,7 +93,7 @@ async def running_engine(
         try:
             describe(metrics, info, loaded, speakers)
             await engine.warm_up(capacity)
-            speakers.prepare_builtin(partial(admission.wait_until_quiet, QUIET_S))
+            speakers.prepare_builtin(lambda: admission.wait_until_quiet(QUIET_S))
             stages = NetworkStages(
                 loaded.checkpoint.config.family,
                 loaded.checkpoint.config.flow.vocab_size,

@@ -21,7 +21,6 @@ from firstword.app.http.held_bytes import HeldBytes
 from firstword.app.http.limits import Quotas
 from firstword.app.provenance import NO_MARKS, Provenance
 from firstword.app.server_options import Limits
-from firstword.app.speakers.consents import ConsentStore
 from firstword.app.speakers.interface import Speakers
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.tracing import NO_TRACING, Tracing
@@ -34,7 +33,6 @@ Clock = Callable[[], float]  # seconds, monotonic
 class Service:
     engine: Engine
     speakers: Speakers
-    consents: ConsentStore
     stages: Stages
     auth: Authenticator
     limits: Limits

@@ -42,7 +42,7 @@ Result = TypeVar("Result")
 
 RETRY_AFTER_S = 5
 MAX_WAITING_EACH = 8  # recordings for each thread that reads them
-DEFAULT_MAX_BUNDLE_BYTES = max_bundle_bytes(MAX_RECORDING_BYTES)
+DEFAULT_MAX_BUNDLE_BYTES = max_bundle_bytes(MAX_RECORDING_BYTES)  # enough for any recording
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class SpeakerRegistry(SpeakerListing):
         max_cache_bytes: int,
         default_speaker: str | None = None,
         max_waiting: int | None = None,
-        max_bundle_bytes: int = DEFAULT_MAX_BUNDLE_BYTES,
+        max_bundle_bytes: int | None = None,
         hooks: RegistryHooks | None = None,
     ) -> None:
         hooks = hooks or RegistryHooks()
@@ -98,7 +98,7 @@ class SpeakerRegistry(SpeakerListing):
         )
         self._on_registered = hooks.on_registered
         self._networks = networks
-        self._enrolment = Enrolment(store, networks, max_bundle_bytes)
+        self._enrolment = Enrolment(store, networks, max_bundle_bytes or DEFAULT_MAX_BUNDLE_BYTES)
         self._cache: PreparedCache[PreparedSpeaker] = PreparedCache(
             max_cache_bytes, frozenset(networks.builtin), hooks.on_hit, hooks.on_miss
         )

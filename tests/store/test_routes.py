@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -31,8 +30,7 @@ async def served(replicas: Replicas, count: int = 1) -> AsyncIterator[list[httpx
             registry = SpeakerRegistry(store, networks, max_cache_bytes=100 * STATE_BYTES)
             await stack.enter_async_context(registry)
             services = make_services(speakers=registry)  # type: ignore[arg-type]
-            services = replace(services, consents=replica.consents())
-            surfaces = make_surfaces(batches=replica.batches())
+            surfaces = make_surfaces(batches=replica.batches(), consents=replica.consents())
             clients.append(await stack.enter_async_context(in_process(services, surfaces=surfaces)))
         yield clients
 

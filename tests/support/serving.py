@@ -34,6 +34,7 @@ from firstword.app.surfaces.batches.queue import Batches
 from firstword.app.surfaces.batches.store import BatchStore
 from firstword.app.surfaces.batches.surface import BatchSurface
 from firstword.app.surfaces.openai.options import OpenAIOptions
+from firstword.app.surfaces.openai.surface import OpenAISurface
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.telemetry.usage import Usage
 from tests.support.fake_engine import INFO, FakeEngine
@@ -66,7 +67,6 @@ def make_services(
     return Service(
         engine=engine or FakeEngine(),
         speakers=speakers or FakeSpeakers(),
-        consents=ConsentStore.of_file(Database(None, SPEAKERS)),
         stages=stages or FakeStages(),
         metrics=metrics,
         auth=Authenticator(key_ring, UrlSigner(b"secret of the test", key_ring, now), has_public_lists),
@@ -79,7 +79,10 @@ def make_services(
 
 
 def make_surfaces(
-    metrics_port: int | None = None, accepts_any_model: bool = True, batches: BatchStore | None = None
+    metrics_port: int | None = None,
+    accepts_any_model: bool = True,
+    batches: BatchStore | None = None,
+    consents: ConsentStore | None = None,
 ) -> list[Surface]:
     """All that need no server of their own, as the service lists them. metrics_port: is not opened."""
     settings = Settings.model_construct(
@@ -88,7 +91,11 @@ def make_surfaces(
     )
     batch_surface = BatchSurface(BatchOptions(disk_mb=1), None)
     batch_surface.batches = Batches(batches or BatchStore(None, 1 << 20))
-    return [batch_surface if isinstance(one, BatchSurface) else one for one in surfaces_of(settings)]
+    surfaces = [batch_surface if isinstance(one, BatchSurface) else one for one in surfaces_of(settings)]
+    for surface in surfaces:
+        if isinstance(surface, OpenAISurface):
+            surface.consents = consents or ConsentStore.of_file(Database(None, SPEAKERS))
+    return surfaces
 
 
 def build_app(service: Service, surfaces: Sequence[Surface] | None = None, **options: Any) -> FastAPI:

@@ -4,7 +4,7 @@ import asyncio
 from datetime import datetime
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, UploadFile
+from fastapi import APIRouter, Depends, Query, UploadFile
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 
@@ -23,7 +23,7 @@ from firstword.app.http.limits import check_upload, upload_body
 from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import ERROR_ANSWERS, RequestFields, SentAudio
 from firstword.app.http.service import ServiceHere
-from firstword.app.speakers.consents import Consent
+from firstword.app.speakers.consents import Consent, ConsentStore
 from firstword.app.speakers.interface import checked_language
 from firstword.app.speakers.lexicon import checked_lexicon
 
@@ -33,6 +33,14 @@ router = APIRouter(prefix="/v1/audio", tags=["openai"], responses=ERROR_ANSWERS,
 form_router = APIRouter(
     prefix="/v1/audio", tags=["openai"], responses=ERROR_ANSWERS, route_class=MemoryFormRoute
 )
+
+
+def consents_of(request: Request) -> ConsentStore:
+    consents: ConsentStore = request.state.matched.surface.consents
+    return consents
+
+
+ConsentsHere = Annotated[ConsentStore, Depends(consents_of)]
 
 
 class VoiceFields(RequestFields):
@@ -99,7 +107,9 @@ class VoiceConsentList(BaseModel):
 
 @router.post("/voices")
 @Guard("enrol", body=upload_body(lambda limits: limits.max_upload_bytes))
-async def create_voice(body: VoiceFields, request: Request, service: ServiceHere) -> CustomVoice:
+async def create_voice(
+    body: VoiceFields, request: Request, service: ServiceHere, consents: ConsentsHere
+) -> CustomVoice:
     """Register a speaker from a recording, with the recording of its consent."""
     if body.type == "prompt":
         raise InvalidRequest(
@@ -113,7 +123,6 @@ async def create_voice(body: VoiceFields, request: Request, service: ServiceHere
     with rejections_counted(service.metrics):
         service.quotas.charge(request.state.client.name)
         check_upload(body.audio_sample, service.limits.max_upload_bytes)
-        consents = service.consents
         client = request.state.client
         consent = await asyncio.to_thread(consents.get, body.consent, client)
         info = await service.speakers.enrol(
@@ -143,6 +152,7 @@ async def create_consent(
     form: Annotated[ConsentForm, MULTIPART],
     request: Request,
     service: ServiceHere,
+    consents: ConsentsHere,
 ) -> VoiceConsent:
     """Keep a recording in which a person agrees to a voice made of theirs. What is said is not checked."""
     with rejections_counted(service.metrics):
@@ -154,7 +164,7 @@ async def create_consent(
             with decoding():
                 await asyncio.to_thread(decode_recording, recording, MAX_CONSENT_S)
         client = request.state.client
-        added = await asyncio.to_thread(service.consents.add, form.name, language, recording, client)
+        added = await asyncio.to_thread(consents.add, form.name, language, recording, client)
         return VoiceConsent.of(added)
 
 
@@ -162,13 +172,13 @@ async def create_consent(
 @Guard("enrol")
 async def list_consents(
     request: Request,
-    service: ServiceHere,
+    consents: ConsentsHere,
     after: str | None = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
 ) -> VoiceConsentList:
     """List the key's consents, the newest first; with the scope `admin` everybody's."""
     client = request.state.client
-    found, has_more = await asyncio.to_thread(service.consents.list, after, limit, client)
+    found, has_more = await asyncio.to_thread(consents.list, after, limit, client)
     ids = [consent.id for consent in found]
     return VoiceConsentList(
         data=[VoiceConsent.of(consent) for consent in found],
@@ -180,22 +190,22 @@ async def list_consents(
 
 @router.get("/voice_consents/{consent_id}")
 @Guard("enrol")
-async def get_consent(consent_id: str, request: Request, service: ServiceHere) -> VoiceConsent:
-    return VoiceConsent.of(await asyncio.to_thread(service.consents.get, consent_id, request.state.client))
+async def get_consent(consent_id: str, request: Request, consents: ConsentsHere) -> VoiceConsent:
+    return VoiceConsent.of(await asyncio.to_thread(consents.get, consent_id, request.state.client))
 
 
 @router.post("/voice_consents/{consent_id}")
 @Guard("enrol")
 async def rename_consent(
-    consent_id: str, body: ConsentName, request: Request, service: ServiceHere
+    consent_id: str, body: ConsentName, request: Request, consents: ConsentsHere
 ) -> VoiceConsent:
     client = request.state.client
-    return VoiceConsent.of(await asyncio.to_thread(service.consents.rename, consent_id, body.name, client))
+    return VoiceConsent.of(await asyncio.to_thread(consents.rename, consent_id, body.name, client))
 
 
 @router.delete("/voice_consents/{consent_id}")
 @Guard("enrol")
-async def delete_consent(consent_id: str, request: Request, service: ServiceHere) -> VoiceConsentDeleted:
+async def delete_consent(consent_id: str, request: Request, consents: ConsentsHere) -> VoiceConsentDeleted:
     """Only while no voice was created with it."""
-    await asyncio.to_thread(service.consents.delete, consent_id, request.state.client)
+    await asyncio.to_thread(consents.delete, consent_id, request.state.client)
     return VoiceConsentDeleted(id=consent_id)
