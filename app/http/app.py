@@ -16,12 +16,12 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from firstword.app.http.auth import AuthMiddleware
+from firstword.app.http.auth import GuardMiddleware
 from firstword.app.http.bodies import BodyLimitMiddleware
 from firstword.app.http.connection_limits import max_waiting
 from firstword.app.http.errors import install_error_handlers
-from firstword.app.http.middleware import InternalErrorMiddleware, PathMiddleware, TimingMiddleware
-from firstword.app.http.origin import OriginMiddleware
+from firstword.app.http.middleware import InternalErrorMiddleware, TimingMiddleware
+from firstword.app.http.origin import OriginCheck
 from firstword.app.http.protocols import HttpProtocol, WebSocketProtocol
 from firstword.app.http.routes import Guard, RouteMiddleware, RouteTable
 from firstword.app.http.service import Service
@@ -66,13 +66,8 @@ def build_app(
     app.router.middleware_stack = table.dispatch
     # Innermost first: a key is checked before a body is read; every response gets an id and a time.
     app.add_middleware(BodyLimitMiddleware, service=service)
-    app.add_middleware(AuthMiddleware, auth=service.auth, metrics=service.metrics)
-    app.add_middleware(
-        OriginMiddleware,
-        metrics=service.metrics,
-        allowed_origins=cors_origins,
-        allowed_hosts=allowed_hosts,
-    )
+    origins = OriginCheck(cors_origins, allowed_hosts)
+    app.add_middleware(GuardMiddleware, auth=service.auth, origins=origins, metrics=service.metrics)
     app.add_middleware(InternalErrorMiddleware)
     if cors_origins:
         app.add_middleware(
@@ -83,7 +78,6 @@ def build_app(
             expose_headers=list(EXPOSED_HEADERS),
         )
     app.add_middleware(RouteMiddleware, table=table)
-    app.add_middleware(PathMiddleware)
     app.add_middleware(TimingMiddleware, clock=service.clock)
     return app
 

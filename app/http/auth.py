@@ -10,6 +10,7 @@ from firstword.app.clients import ANYBODY, STRANGER, Client
 from firstword.app.errors import InvalidApiKey, MissingScope, TtsError
 from firstword.app.http.errors import count_rejection, error_response
 from firstword.app.http.keys import KeyRing, UrlSigner
+from firstword.app.http.origin import OriginCheck
 from firstword.app.http.routes import Guard, matched_of
 from firstword.app.telemetry.metrics import Metrics
 
@@ -80,19 +81,22 @@ class Authenticator:
             raise InvalidApiKey("the API key was removed or changed; connect again, with another one")
 
 
-class AuthMiddleware:
-    """Refuse who has no known key with 401, and whose key is not for the route with 403; WebSockets too.
+class GuardMiddleware:
+    """Let in who may use the matched route, over HTTP and WebSockets, before any of a body is read.
 
-    It puts `client` into scope["state"].
+    Pages of other origins get 403, who has no known key 401, whose key is not for the route 403. It puts
+    `client` into scope["state"].
     """
 
-    def __init__(self, app: ASGIApp, auth: Authenticator, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, auth: Authenticator, origins: OriginCheck, metrics: Metrics) -> None:
         self._app = app
         self._auth = auth
+        self._origins = origins
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket"):
+            guard = matched_of(scope).guard
             headers = Headers(scope=scope)
             shown = Credentials(
                 headers.get("authorization", ""),
@@ -100,7 +104,9 @@ class AuthMiddleware:
                 scope["query_string"].decode("latin-1"),
             )
             try:
-                client = await self._auth.client_of(shown, matched_of(scope).guard)
+                if guard.checks_origin:
+                    self._origins.check(scope)
+                client = await self._auth.client_of(shown, guard)
             except TtsError as error:
                 count_rejection(self._metrics, error)
                 return await error_response(error, scope)(scope, receive, send)

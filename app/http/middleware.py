@@ -1,4 +1,4 @@
-"""ASGI middleware that every request passes: its id and time, its path's form, internal errors."""
+"""ASGI middleware that every request passes: its id and time, internal errors."""
 
 import logging
 import re
@@ -54,31 +54,6 @@ class TimingMiddleware:
             await send(message)
 
         await self._app(scope, receive, send_timed)
-
-
-class PathMiddleware:
-    """Treat a path with trailing slashes as the one without, and HEAD as GET without a body.
-
-    It puts `is_head` into scope["state"], for a route whose body costs something.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in ("http", "websocket"):
-            return await self._app(scope, receive, send)
-        scope["path"] = scope["path"].rstrip("/") or "/"
-        if scope.get("method") != "HEAD":
-            return await self._app(scope, receive, send)
-
-        async def send_without_body(message: Message) -> None:
-            if message["type"] == "http.response.body":
-                message = {**message, "body": b""}
-            await send(message)
-
-        state = {**scope.get("state", {}), "is_head": True}
-        await self._app({**scope, "method": "GET", "state": state}, receive, send_without_body)
 
 
 class InternalErrorMiddleware:

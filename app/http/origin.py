@@ -4,19 +4,16 @@ import re
 from collections.abc import Sequence
 
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Scope
 
-from firstword.app.errors import InvalidRequest, OriginNotAllowed, TtsError
-from firstword.app.http.errors import count_rejection, error_response
-from firstword.app.http.routes import matched_of
-from firstword.app.telemetry.metrics import Metrics
+from firstword.app.errors import InvalidRequest, OriginNotAllowed
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _LOOPBACK_HOST = re.compile(r"localhost|.+\.localhost|127(\.\d{1,3}){3}|\[::1\]")
 
 
-class OriginMiddleware:
-    """Refuse web pages of other origins, which a browser lets send requests without asking the server.
+class OriginCheck:
+    """Refuses web pages of other origins, which a browser lets send requests without asking the server.
 
     A page may change something or open a WebSocket only if its `Origin` is an allowed one, or this server's
     own by the `Host` header (the scheme is ignored, as proxies end TLS). That would not help against a page
@@ -24,28 +21,14 @@ class OriginMiddleware:
     """
 
     def __init__(
-        self,
-        app: ASGIApp,
-        metrics: Metrics,
-        allowed_origins: Sequence[str] = (),
-        allowed_hosts: Sequence[str] | None = None,
+        self, allowed_origins: Sequence[str] = (), allowed_hosts: Sequence[str] | None = None
     ) -> None:
         """allowed_origins: "*" for all. allowed_hosts: besides loopback names, without ports; None: any."""
-        self._app = app
-        self._metrics = metrics
         self._allowed_origins = {origin.lower().rstrip("/") for origin in allowed_origins}
         self._allowed_hosts = None if allowed_hosts is None else {host.lower() for host in allowed_hosts}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] in ("http", "websocket") and matched_of(scope).guard.checks_origin:
-            try:
-                self._check(scope)
-            except TtsError as error:
-                count_rejection(self._metrics, error)
-                return await error_response(error, scope)(scope, receive, send)
-        await self._app(scope, receive, send)
-
-    def _check(self, scope: Scope) -> None:
+    def check(self, scope: Scope) -> None:
+        """Raise InvalidRequest and OriginNotAllowed."""
         headers = Headers(scope=scope)
         hosts = headers.getlist("host")
         if len(hosts) != 1:

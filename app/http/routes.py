@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from starlette.routing import BaseRoute, Match
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from firstword.app.http.errors import not_found
 from firstword.app.http.limits import BodyLimit, LimitOfBody, text_body
@@ -128,7 +128,8 @@ def _is_below(path: str, prefix: str) -> bool:
 class RouteMiddleware:
     """Match each request to its route, once: who may come in, what is read and who handles it go by that.
 
-    It puts `matched` into scope["state"].
+    A path with trailing slashes is the one without, and HEAD is GET without a body. It puts `matched` into
+    scope["state"], and `is_head`, for a route whose body costs something.
     """
 
     def __init__(self, app: ASGIApp, table: RouteTable) -> None:
@@ -136,12 +137,23 @@ class RouteMiddleware:
         self._table = table
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] in ("http", "websocket"):
-            matched = self._table.match(scope)
-            scope.setdefault("state", {})["matched"] = matched
-            if matched.route is not None:
-                scope["route"] = matched.route
-        await self._app(scope, receive, send)
+        if scope["type"] not in ("http", "websocket"):
+            return await self._app(scope, receive, send)
+        scope["path"] = scope["path"].rstrip("/") or "/"
+        is_head = scope.get("method") == "HEAD"
+        if is_head:
+            scope = {**scope, "method": "GET"}  # in the server's own it stays HEAD
+        matched = self._table.match(scope)
+        scope["state"] = {**scope.get("state", {}), "matched": matched, "is_head": is_head}
+        if matched.route is not None:
+            scope["route"] = matched.route
+
+        async def send_without_body(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                message = {**message, "body": b""}
+            await send(message)
+
+        await self._app(scope, receive, send_without_body if is_head else send)
 
 
 def matched_of(scope: Scope) -> Matched:
