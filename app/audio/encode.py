@@ -111,13 +111,12 @@ class AudioEncoder:
             self._codec = PcmCodec(wav_header(self.sample_rate_hz, None, tags))
         else:
             self._codec = MuxedCodec(format, self.sample_rate_hz, tags)
-        self._is_started = False
-        self._is_finished = False
+        self._is_open: bool | None = None  # None: not started
 
     def start(self) -> bytes:
         """Return the container's header, which is no audio: for wav, flac, opus and tagged mp3."""
-        assert not self._is_started, "start came twice"
-        self._is_started = True
+        assert self._is_open is None, "start came twice"
+        self._is_open = True
         return self._codec.start()
 
     def encode(self, samples: Samples) -> bytes:
@@ -155,18 +154,14 @@ class AudioEncoder:
     def finish(self) -> bytes:
         assert self._is_open, "finish before start or twice"
         rest = self.flush()
-        self._is_finished = True
+        self._is_open = False
         return rest + self._codec.finish()
 
     def close(self) -> None:
         """Free everything, finished or not; nothing else may be called afterwards."""
-        self._is_finished = True
+        self._is_open = False
         self._stages = None
         self._codec.close()
-
-    @property
-    def _is_open(self) -> bool:
-        return self._is_started and not self._is_finished
 
 
 class MuxedCodec:

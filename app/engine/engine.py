@@ -56,6 +56,7 @@ class SpeechEngine:
         """parts: with an admission. loudness: measures speakers once the engine is warm. unloading: frees the
         networks while nobody uses them; the admission loads them."""
         assert parts.admission is not None, "an engine admits streams"
+        self.info: EngineInfo = parts.info
         self._parts = parts
         self._admission: Admission = parts.admission
         self._loudness = loudness
@@ -70,10 +71,6 @@ class SpeechEngine:
         metrics.max_streams.set_function(lambda: float(self.max_streams))
         metrics.queue_depth.set_function(lambda: float(self._admission.num_queued))
         metrics.file_queue_depth.set_function(lambda: float(self._admission.num_files_queued))
-
-    @property
-    def info(self) -> EngineInfo:
-        return self._parts.info
 
     @property
     def max_streams(self) -> int:

@@ -165,10 +165,16 @@ def audio_response(
     media_type = framing.media_type or FORMATS[output.format].media_type
 
     def headers() -> dict[str, str]:
-        own = {"Content-Type": media_type, "X-Accel-Buffering": "no", SYNTHETIC: "true"}
+        found = {"Content-Type": media_type, "X-Accel-Buffering": "no", SYNTHETIC: "true"}
         if service.provenance.names_source:
-            own[PROVENANCE] = ", ".join(service.provenance.marks_of(output, framing.is_whole)) or "none"
-        return own | (_headers_of(session, output) if session.is_admitted else {})
+            found[PROVENANCE] = ", ".join(service.provenance.marks_of(output, framing.is_whole)) or "none"
+        if session.is_admitted:  # the rest is known with the first audio
+            stats = session.stream.stats
+            found |= {"X-Sample-Rate": str(output.sample_rate_hz), "X-Channels": "1"}
+            if stats.warnings:
+                found["X-Firstword-Warnings"] = "; ".join(stats.warnings)
+            found["Server-Timing"] = session.record.server_timing(stats)
+        return found
 
     def leave(reason: CancelReason) -> None:
         session.cancel_reason = reason
@@ -179,18 +185,6 @@ def audio_response(
     if framing.report is not None:
         parts = reported(parts, framing.report)
     return BodyResponse(parts, headers, service.limits.slow_listener_timeout_s, leave, framing.is_whole)
-
-
-def _headers_of(session: StreamSession, output: OutputFormat) -> dict[str, str]:
-    """Return what is known with the first audio."""
-    stats = session.stream.stats
-    warnings = {"X-Firstword-Warnings": "; ".join(stats.warnings)} if stats.warnings else {}
-    return {
-        "X-Sample-Rate": str(output.sample_rate_hz),
-        "X-Channels": "1",
-        **warnings,
-        "Server-Timing": session.record.server_timing(stats),
-    }
 
 
 async def translated(

@@ -137,7 +137,7 @@ class BuiltinSpeaker:
     description: Description | None = None  # None: its checkpoint says nothing of it
 
 
-def builtin_info(name: str, builtin: BuiltinSpeaker, is_cached: bool) -> SpeakerInfo:
+def builtin_info(name: str, builtin: BuiltinSpeaker) -> SpeakerInfo:
     return SpeakerInfo(
         name=name,
         kind="builtin",
@@ -147,7 +147,7 @@ def builtin_info(name: str, builtin: BuiltinSpeaker, is_cached: bool) -> Speaker
         language=None,
         quality=builtin.quality,
         prompt_tokens=len(builtin.features.prompt_tokens),
-        cached=is_cached,
+        cached=False,
         access="read-only",
         description=builtin.description,
     )

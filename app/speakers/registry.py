@@ -96,6 +96,7 @@ class SpeakerRegistry(SpeakerListing):
             networks.builtin_names,
             default_speaker or next(iter(networks.builtin), None),
         )
+        self._builtin_infos = {name: builtin_info(name, one) for name, one in networks.builtin.items()}
         self._on_registered = hooks.on_registered
         self._networks = networks
         self._enrolment = Enrolment(store, networks, max_bundle_bytes or DEFAULT_MAX_BUNDLE_BYTES)
@@ -314,7 +315,7 @@ class SpeakerRegistry(SpeakerListing):
         await asyncio.to_thread(self._store.close)
 
     def _builtin_info(self, name: str) -> SpeakerInfo:
-        return builtin_info(name, self._networks.builtin[name], is_cached=name in self._cache)
+        return replace(self._builtin_infos[name], cached=name in self._cache)
 
     def _is_ready(self, id: int) -> bool:
         return id in self._cache

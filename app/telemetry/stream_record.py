@@ -179,6 +179,12 @@ class StreamRecord:
         self, outcome: Outcome, reason: RejectReason | CancelReason | None, stats: StreamStats | None
     ) -> None:
         rtf = None if stats is None else self.rtf(stats)
+        first_byte: dict[str, float | str] = {}
+        if stats is not None and self._ttfb_s is not None:
+            names = {"speaker_cache": "speaker_cache", "rtf": "first_rtf"}
+            first_byte = {
+                names.get(name, f"{name}_ms"): value for name, value in self.first_byte(stats).items()
+            }
         fields = {
             "id": self._request_id,
             "speaker": self._speaker if stats is None else stats.speaker or self._speaker,
@@ -186,13 +192,9 @@ class StreamRecord:
             "audio_ms": round(1000 * self.audio_s),
             "ttfb_ms": None if self.ttfb_ms is None else round(self.ttfb_ms, 1),
             "rtf": None if rtf is None else round(rtf, 3),
-            **({} if stats is None or self._ttfb_s is None else self._logged_first_byte(stats)),
+            **first_byte,
             "outcome": outcome,
             "reason": reason,
         }
         self._trace.end(self._clock(), is_error=outcome == "failed", protocol=self._wire, **fields)
         logger.info("stream ended", extra=fields)
-
-    def _logged_first_byte(self, stats: StreamStats) -> dict[str, float | str]:
-        names = {"speaker_cache": "speaker_cache", "rtf": "first_rtf"}
-        return {names.get(name, f"{name}_ms"): value for name, value in self.first_byte(stats).items()}

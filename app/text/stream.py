@@ -187,7 +187,7 @@ class MarkedFeed:
     warn: Callable[[str], None]
     work: Work
     _language: str | None = None  # of what follows, by a mark; None: the request's
-    _sources: "_Sources" = field(default_factory=lambda: _Sources())
+    _spans: deque[Span] = field(default_factory=deque)  # read, and in no item's source yet
     _voices: set[str] = field(default_factory=set)
     _num_controls: int = 0
 
@@ -204,20 +204,20 @@ class MarkedFeed:
         )
         for part in [*parts, None] if flushes else parts:
             if isinstance(part, Span):
-                self._sources.add(part)
+                self._spans.append(part)
                 segments = self.feed.push(part.written) if part.written else ()
             else:
                 segments = self.feed.flush(is_end or part is not None)
             items += map(self._with_source, segments)
             if part is not None and not isinstance(part, Span):
                 items += self._control(part)
-        if flushes and items and self._sources.is_read_as_nothing:
-            items[-1] = replace(items[-1], source=items[-1].source + self._sources.rest())
+        if flushes and items and self._spans and not any(span.written for span in self._spans):
+            items[-1] = replace(items[-1], source=items[-1].source + self._rest())
         return items
 
     def _with_source(self, segment: Segment) -> Segment:
         """The segment of what is read with the client's own text as its source."""
-        spans = self._sources.take(len(segment.source))
+        spans = self._taken(len(segment.source))
         if self.normalizes and (warning := unread_numbers(segment.spoken, segment.language)):
             self.warn(warning)
         if unread := self.unread(segment.spoken):
@@ -241,28 +241,14 @@ class MarkedFeed:
         if isinstance(part, Language):
             self._language = part.language
         self.feed = self.feed_in(self._language)
-        source = self._sources.rest() + part.source
+        source = self._rest() + part.source
         if isinstance(part, Pause):
             return [replace(part, source=source)]
-        self._sources.add(Span(source, ""))  # it goes with what follows
+        self._spans.append(Span(source, ""))  # it goes with what follows
         return [] if isinstance(part, Language) else [part]
 
-
-class _Sources:
-    """Finds the client's text of what was read of it, in order."""
-
-    def __init__(self) -> None:
-        self._spans: deque[Span] = deque()
-
-    def add(self, span: Span) -> None:
-        self._spans.append(span)
-
-    @property
-    def is_read_as_nothing(self) -> bool:
-        return not any(span.written for span in self._spans)
-
-    def take(self, num_written: int) -> list[Span]:
-        """Return the next written characters, with all before them that was read as nothing."""
+    def _taken(self, num_written: int) -> list[Span]:
+        """Take out the next written characters, with all before them that was read as nothing."""
         taken: list[Span] = []
         while num_written:
             span = self._spans.popleft()
@@ -277,7 +263,8 @@ class _Sources:
                     self._spans.appendleft(Span("", rest))
         return taken
 
-    def rest(self) -> str:
+    def _rest(self) -> str:
+        """Take out all spans; return what the client wrote there."""
         source = "".join(span.source for span in self._spans)
         self._spans.clear()
         return source
