@@ -6,7 +6,7 @@ recorded graph's memory, or pages that streams share.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from typing import Any, Literal
@@ -34,10 +34,10 @@ class StateTensor:
     shape: tuple[int, ...]
     time_dim: int
     grows: bool
+    name: str = field(init=False)
 
-    @property
-    def name(self) -> str:
-        return f"{self.kind}_{self.index}"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", f"{self.kind}_{self.index}")
 
     @property
     def num_values(self) -> int:

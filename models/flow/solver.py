@@ -1,5 +1,6 @@
 """The flow's solver: Euler steps with guidance from fixed noise (arXiv 2412.10117, section 2.4)."""
 
+from functools import cache
 from typing import Protocol
 
 import torch
@@ -32,15 +33,16 @@ def noise_between(noise: Tensor, start: int, stop: int) -> Tensor:
     return noise[:, torch.arange(start, stop, device=noise.device) % noise.shape[-1]]
 
 
-def time_steps(num_steps: int) -> list[tuple[float, float]]:
+@cache
+def time_steps(num_steps: int) -> tuple[tuple[float, float], ...]:
     """(t, dt) of each Euler step on the cosine schedule; t is accumulated in float32 as published."""
-    span = 1 - torch.cos(torch.linspace(0, 1, num_steps + 1) * 0.5 * torch.pi)
-    t, steps = span[0], []
+    span = 1 - torch.cos(torch.linspace(0, 1, num_steps + 1, device="cpu") * 0.5 * torch.pi)
+    t, steps = span[0], list[tuple[float, float]]()
     for next_t in span[1:]:
         dt = next_t - t
         steps.append((float(t), float(dt)))
         t = t + dt
-    return steps
+    return tuple(steps)
 
 
 def duplicate_for_cfg(batch: Tensor) -> Tensor:

@@ -73,19 +73,23 @@ class HarmonicVocoder:
         self._vocos, self._config = vocos, vocos.config
         self._networks: HarmonicNetworks = networks or vocos
         self._transform = SpectrumTransform(vocos.config)
+        config = vocos.config
+        self._edge_frames = config.edge_frames
+        self._f0_surplus = config.lookahead_frames - config.f0_lookahead_frames
+        self._noise_size = 2 * config.num_bins
+        self._period = config.frame_period
+        filled = config.lookahead_frames + config.edge_frames + 1  # from here on all buffers are
+        self._steady = -(-filled // self._period) * self._period
 
     def start(self, seed: int) -> HarmonicState:
         return HarmonicState(torch.Generator().manual_seed(seed))
 
     def shape_of(self, chunk: MelChunk[HarmonicState]) -> HarmonicShape | None:
-        state, config = chunk.state, self._config
+        state = chunk.state
         num_mels = chunk.mel.shape[1] + (0 if state.mel is None else state.mel.shape[1])
         if not num_mels:
             return None
-        period = config.frame_period
-        filled = config.lookahead_frames + config.edge_frames + 1  # from here on all buffers are
-        steady = -(-filled // period) * period
-        shown = min(state.num_frames, steady + state.num_frames % period)
+        shown = min(state.num_frames, self._steady + state.num_frames % self._period)
         return HarmonicShape(shown, num_mels, chunk.is_last)
 
     def step(self, chunks: Sequence[MelChunk[HarmonicState]]) -> list[tuple[Tensor, HarmonicState]]:
@@ -97,7 +101,7 @@ class HarmonicVocoder:
         first_mel = config.first_mel(shape.num_frames)
         num_mels = first_mel + shape.num_mels
         stop = config.num_frames(num_mels) + ahead if shape.is_last else config.known_frames(num_mels)
-        least = max(shape.num_frames, ahead + config.edge_frames - 1)  # first of all, up to the first sample
+        least = max(shape.num_frames, ahead + self._edge_frames - 1)  # first of all, up to the first sample
         if stop <= least and not shape.is_last:
             return [
                 (mel.new_zeros(0), replace(chunk.state, mel=mel.clone()))
@@ -143,17 +147,17 @@ class HarmonicVocoder:
 
         pitch: from the first frame on whose spectrum comes next; pulses: from half a window before it.
         """
-        config = self._config
-        surplus = config.lookahead_frames - config.f0_lookahead_frames if is_last else 0
+        config, edge_frames = self._config, self._edge_frames
+        surplus = self._f0_surplus if is_last else 0
         new = self._networks.pitch(mel[:, :, : mel.shape[-1] - surplus], context, is_start)
         if is_last:
-            new = F.pad(new[:, None], (0, config.edge_frames), mode="replicate")[:, 0]
+            new = F.pad(new[:, None], (0, edge_frames), mode="replicate")[:, 0]
         held = [chunk.state.pitch for chunk in chunks if chunk.state.pitch is not None]
         pitch = torch.cat([torch.stack(held), new], dim=1) if held else new
         if held:
             path = torch.cat([pitch[:, -new.shape[1] - 1 : -new.shape[1]], new], dim=1)
         else:  # before the utterance F0 is that of its first frame
-            path = F.pad(new[:, None], (config.edge_frames, 0), mode="replicate")[:, 0]
+            path = F.pad(new[:, None], (edge_frames, 0), mode="replicate")[:, 0]
         carried = [chunk.state.phase for chunk in chunks if chunk.state.phase is not None]
         start = torch.stack(carried) if carried else path.new_zeros(len(path), dtype=torch.float64)
         made, phases = pulses_along(hz_of(path), start, config)
@@ -164,11 +168,10 @@ class HarmonicVocoder:
         self, chunks: Sequence[MelChunk[HarmonicState]], num_frames: int
     ) -> tuple[Tensor, list[torch.Generator]]:
         """-> noise (B, T, 2 bins), and the generators after it."""
-        size = 2 * self._config.num_bins
-        whole = -(-size // _DRAW) * _DRAW
+        whole = -(-self._noise_size // _DRAW) * _DRAW
         generators = [chunk.state.generator.clone_state() for chunk in chunks]
         drawn = [torch.randn(num_frames, whole, generator=generator) for generator in generators]
-        return torch.stack(drawn)[..., :size], generators
+        return torch.stack(drawn)[..., : self._noise_size], generators
 
     def _overlapped(
         self, chunk: MelChunk[HarmonicState], pair: Tensor, missing: int | None

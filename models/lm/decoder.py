@@ -87,20 +87,16 @@ class Row:
     request: RowRequest
     index: int  # its cache row; -1 once it has left
     arrival: int  # how many joined before it
+    plan: Plan = field(init=False)
+    wants_attention: bool = field(init=False)
     generator: torch.Generator = field(init=False)
     uniforms: deque[float] = field(default_factory=deque, init=False)  # of draws that were only asked for
     text_keys: TextKeys | None = field(default=None, init=False)  # kept by `AlignmentObserver`
 
     def __post_init__(self) -> None:
+        self.plan = self.request.plan
+        self.wants_attention = self.request.wants_attention
         self.generator = torch.Generator().manual_seed(self.request.seed)
-
-    @property
-    def plan(self) -> Plan:
-        return self.request.plan
-
-    @property
-    def wants_attention(self) -> bool:
-        return self.request.wants_attention
 
     def uniform(self, ahead: int = 0) -> float:
         """Return the number of the next draw, or of a later one; a draw that failed gets the same again."""

@@ -305,10 +305,7 @@ class OfflinePlan:
         self.text_positions = range(1 + len(prompt_text_ids), 1 + len(text))
         self._reason: StopReason | None = None
         self.speech_ids: list[int] = []
-
-    @property
-    def history(self) -> Sequence[int]:
-        return self.speech_ids
+        self.history: Sequence[int] = self.speech_ids
 
     @property
     def forbidden(self) -> Forbidden:

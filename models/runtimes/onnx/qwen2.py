@@ -179,7 +179,8 @@ class OnnxQwen2LM:
         self.new_cache = lm.new_cache
         self.prompt_embeddings = lm.prompt_embeddings
         self.embed = lm.embed
-        self._own = _Own(lm.config.qwen2.head_dim)
+        self._head_shape = (self._config.num_attention_heads, self._config.head_dim)
+        self._own = _Own(self._config.head_dim)
 
     @property
     def alignment_heads(self) -> AlignmentHeads:
@@ -257,8 +258,7 @@ class OnnxQwen2LM:
 
     def _by_heads(self, queries: dict[int, Tensor]) -> dict[int, Array]:
         """(B, T, H D) -> the same memory (B, T, H, D)."""
-        heads = (self._config.num_attention_heads, self._config.head_dim)
-        return {layer: query.unflatten(-1, heads).numpy() for layer, query in queries.items()}
+        return {layer: query.unflatten(-1, self._head_shape).numpy() for layer, query in queries.items()}
 
     def _rotation(self, capacity: int) -> Tensor:
         """Cosines and sines (2, positions, D / 2) of so many positions or more."""
