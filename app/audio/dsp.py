@@ -79,25 +79,6 @@ def _chunk(id: bytes, content: bytes) -> bytes:
     return struct.pack("<4sI", id, len(content)) + content + b"\0" * (len(content) % 2)
 
 
-class PcmCodec:
-    """16-bit little-endian samples, behind a header or none."""
-
-    def __init__(self, header: bytes = b"") -> None:
-        self._header = header
-
-    def start(self) -> bytes:
-        return self._header
-
-    def encode(self, samples: Pcm16) -> bytes:
-        return samples.astype("<i2").tobytes()
-
-    def finish(self) -> bytes:
-        return b""
-
-    def close(self) -> None:
-        pass
-
-
 class Resampler:
     """Convert the sample rate with soxr's HQ, which holds back about 40 ms, or 80 ms down to 8 kHz."""
 

@@ -12,7 +12,6 @@ import numpy as np
 
 from firstword.app.audio.dsp import (
     Pcm16,
-    PcmCodec,
     Resampler,
     Samples,
     Tempo,
@@ -59,20 +58,6 @@ class Stage(Protocol):
         ...
 
 
-class Codec(Protocol):
-    def start(self) -> bytes:
-        """Return the container's header; before anything else."""
-        ...
-
-    def encode(self, samples: Pcm16) -> bytes: ...
-
-    def finish(self) -> bytes: ...
-
-    def close(self) -> None:
-        """Free everything, finished or not; may come more than once."""
-        ...
-
-
 class AudioEncoder:
     """Encode one stream while it is made: `start` once, `encode` chunks, `flush` in silences, `finish` once.
 
@@ -103,13 +88,10 @@ class AudioEncoder:
         self._speed = speed
         self._marker = None if watermark is None else watermark.marker(source_rate_hz)
         self._stages: list[Stage] | None = None  # None: to be opened for the next samples
-        self._codec: Codec
+        self._codec: MuxedCodec | None = None  # None: the samples themselves, behind a header or none
         self._is_float = format == "pcm_f32"
-        if format in ("pcm", "pcm_f32"):
-            self._codec = PcmCodec()
-        elif format == "wav":
-            self._codec = PcmCodec(wav_header(self.sample_rate_hz, None, tags))
-        else:
+        self._header = wav_header(self.sample_rate_hz, None, tags) if format == "wav" else b""
+        if format not in ("pcm", "pcm_f32", "wav"):
             self._codec = MuxedCodec(format, self.sample_rate_hz, tags)
         self._is_open: bool | None = None  # None: not started
 
@@ -117,7 +99,7 @@ class AudioEncoder:
         """Return the container's header, which is no audio: for wav, flac, opus and tagged mp3."""
         assert self._is_open is None, "start came twice"
         self._is_open = True
-        return self._codec.start()
+        return self._header if self._codec is None else self._codec.start()
 
     def encode(self, samples: Samples) -> bytes:
         """samples (n,) float32 at the source's rate, n may be 0. NaN becomes 0; beyond ±1 is clipped."""
@@ -135,8 +117,7 @@ class AudioEncoder:
         samples = within_full_scale(samples)
         for stage in self._stages:
             samples = stage.feed(samples)
-        self.num_samples += len(samples)
-        return samples.astype("<f4").tobytes() if self._is_float else self._codec.encode(to_pcm16(samples))
+        return self._coded(samples)
 
     def flush(self) -> bytes:
         """Return all but what a codec holds back for its current frame; only where the audio has faded out.
@@ -148,20 +129,27 @@ class AudioEncoder:
         for stage in self._stages or ():
             rest = np.concatenate([stage.feed(rest), stage.finish()])
         self._stages = None
-        self.num_samples += len(rest)
-        return rest.astype("<f4").tobytes() if self._is_float else self._codec.encode(to_pcm16(rest))
+        return self._coded(rest)
 
     def finish(self) -> bytes:
         assert self._is_open, "finish before start or twice"
         rest = self.flush()
         self._is_open = False
-        return rest + self._codec.finish()
+        return rest if self._codec is None else rest + self._codec.finish()
 
     def close(self) -> None:
         """Free everything, finished or not; nothing else may be called afterwards."""
         self._is_open = False
         self._stages = None
-        self._codec.close()
+        if self._codec is not None:
+            self._codec.close()
+
+    def _coded(self, samples: Samples) -> bytes:
+        self.num_samples += len(samples)
+        if self._is_float:
+            return samples.astype("<f4").tobytes()
+        pcm = to_pcm16(samples)
+        return pcm.astype("<i2").tobytes() if self._codec is None else self._codec.encode(pcm)
 
 
 class MuxedCodec:
@@ -172,6 +160,7 @@ class MuxedCodec:
         self._muxer = _Muxer(format, sample_rate_hz, self._written, is_streamed=True, tags=tags)
 
     def start(self) -> bytes:
+        """Return the container's header; before anything else."""
         self._muxer.write_header()
         return self._written.take()
 
@@ -184,6 +173,7 @@ class MuxedCodec:
         return self._written.take()
 
     def close(self) -> None:
+        """Free everything, finished or not; may come more than once."""
         self._muxer.close()
 
 

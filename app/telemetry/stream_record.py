@@ -47,7 +47,8 @@ class StreamRecord:
         self._first_text_s: float | None = None
         self._last_audio_s: float | None = None
         self._first_encode_s = 0.0  # until the first audio
-        self._ttfb_s: float | None = None
+        self.ttfb_ms: float | None = None  # None: no audio yet
+        self.audio_s = 0.0  # handed to the transport so far
         self._playback: Playback | None = None  # None: no audio yet
         self._has_ended = False
         metrics.requests_in_flight.inc()
@@ -69,10 +70,11 @@ class StreamRecord:
         now_s = self._events.passed("send", self._encoded_s, samples=num_samples)
         if self._playback is None:
             self._playback = Playback(sample_rate_hz)
-            self._ttfb_s = now_s - self._received_s
+            ttfb_s = now_s - self._received_s
+            self.ttfb_ms = 1000 * ttfb_s
             if self._is_played:
                 ttfb = self._metrics.time_to_first_byte_seconds.labels(self._wire)
-                ttfb.observe(self._ttfb_s, self._trace.exemplar)
+                ttfb.observe(ttfb_s, self._trace.exemplar)
             if self._first_text_s is not None:
                 self._metrics.first_text_to_first_byte_seconds.observe(now_s - self._first_text_s)
         assert sample_rate_hz == self._playback.sample_rate_hz, sample_rate_hz
@@ -80,24 +82,15 @@ class StreamRecord:
             self._metrics.chunk_interval_seconds.observe(now_s - self._last_audio_s)
         self._last_audio_s = now_s
         self._playback.received(num_samples, now_s)
+        self.audio_s = self._playback.audio_s
         self._metrics.audio_seconds.inc(num_samples / sample_rate_hz)
 
     def encoded(self, seconds: float) -> None:
         """Count the time it took to encode one chunk."""
-        if self._ttfb_s is None:
+        if self.ttfb_ms is None:
             self._first_encode_s += seconds
         self._encoded_s = self._clock()
         self._events.emit(Stage("encode", self._encoded_s - seconds, self._encoded_s))
-
-    @property
-    def ttfb_ms(self) -> float | None:
-        """None before the first audio."""
-        return None if self._ttfb_s is None else 1000 * self._ttfb_s
-
-    @property
-    def audio_s(self) -> float:
-        """Handed to the transport so far."""
-        return 0.0 if self._playback is None else self._playback.audio_s
 
     def rtf(self, stats: StreamStats) -> float | None:
         """Compute time over audio time so far; None before the first audio."""
@@ -180,7 +173,7 @@ class StreamRecord:
     ) -> None:
         rtf = None if stats is None else self.rtf(stats)
         first_byte: dict[str, float | str] = {}
-        if stats is not None and self._ttfb_s is not None:
+        if stats is not None and self.ttfb_ms is not None:
             names = {"speaker_cache": "speaker_cache", "rtf": "first_rtf"}
             first_byte = {
                 names.get(name, f"{name}_ms"): value for name, value in self.first_byte(stats).items()

@@ -163,6 +163,7 @@ class CachePass:
 
     def __init__(self, cache: KeyValueCache, rows: range, starts: Sequence[int], counts: Sequence[int]):
         self._cache = cache
+        self.memory: object = cache.keys  # the same as long as keys and values lie where they lay
         self.rows = rows
         self.counts = counts
         self.starts = starts
@@ -211,11 +212,6 @@ class CachePass:
         position_scores = rotate(distance_query, self._own_table) @ table[: self.num_visible].mT
         scores = q @ keys.mT + position_scores  # (B, H, T, visible)
         return masked_softmax(scores / math.sqrt(q.shape[-1]), self._mask) @ values
-
-    @property
-    def memory(self) -> object:
-        """The same object as long as keys and values lie where they lay."""
-        return self._cache.keys
 
     def layer_views(self) -> list[tuple[Tensor, Tensor]]:
         """Each layer's keys and values of the rows (B, H, capacity, D), for a network that writes there."""
