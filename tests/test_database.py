@@ -14,7 +14,7 @@ from firstword.app.clients import ANYBODY
 from firstword.app.database import Database, DatabaseError, Schema
 from firstword.app.errors import StoreFull, StoreUnavailable
 from firstword.app.speakers.consents import ConsentStore
-from firstword.app.speakers.interface import Quality, SpeakerChange
+from firstword.app.speakers.interface import PromptInfo, Quality, SpeakerChange
 from firstword.app.speakers.store import SpeakerStore
 from firstword.app.speakers.tables import SpeakerRow, StoredSpeaker
 from firstword.app.surfaces.batches.store import BATCHES, BatchStore, NewItem
@@ -22,7 +22,7 @@ from firstword.app.telemetry.usage import UsageStore, UsedByClient
 
 NOTES = Schema("notes", 3, ("CREATE TABLE IF NOT EXISTS notes (text TEXT) STRICT",), oldest=2)
 SECRET = "a private sentence, kept apart"
-MIA = SpeakerRow("mia", "2026-05-01", SECRET, "en", 2.5, Quality(30, 0, 0.6), 62, "checkpoint")
+MIA = SpeakerRow("mia", "2026-05-01", PromptInfo(2.5, SECRET, "en", 62), Quality(30, 0, 0.6), "checkpoint")
 
 
 @pytest.fixture

@@ -60,7 +60,8 @@ class StreamParts:
             name = self.info.default_speakers.get(language or "")
         if request.voice.reference is None:
             speaker = self.speakers.get(name, request.client)
-            own = speaker.language if speaker.description is None else speaker.description.language
+            described = speaker.description
+            own = speaker.prompt.language if described is None else described.language
             spoken = "" if follows_text else primary_language(own or "")
             reading = replace(reading, speaker_lexicon=speaker.lexicon, speaker_language=spoken)
         reading = replace(reading, accent=self.info.accent_of(tag, own))

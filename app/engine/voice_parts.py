@@ -31,7 +31,7 @@ from firstword.app.options import (
     SpeakerOptions,
 )
 from firstword.app.speakers.enrolment import SpeakerNetworks, builtin_info, decode_upload
-from firstword.app.speakers.interface import PreparedSpeaker, PreparedSpeakers, SentRecording, SpeakerInfo
+from firstword.app.speakers.interface import KnownSpeaker, PreparedSpeaker, PreparedSpeakers, SentRecording
 from firstword.app.text.stream import TextFrontend
 from firstword.models.networks import TokenEvents
 from firstword.models.token2wav_step import StepTimes
@@ -43,7 +43,7 @@ _WARM_UP_TEXT = "Good morning to you."
 class VoiceSpeakers(PreparedSpeakers, Protocol):
     """`BuiltinSpeakers` and `SpeakerRegistry`."""
 
-    def list(self, client: Client) -> list[SpeakerInfo]: ...
+    def list(self, client: Client) -> list[KnownSpeaker]: ...
 
 
 class BuiltinSpeakers:
@@ -56,10 +56,10 @@ class BuiltinSpeakers:
         self._infos = {name: builtin_info(name, one) for name, one in networks.builtin.items()}
         self._prepared: dict[str, asyncio.Future[PreparedSpeaker]] = {}
 
-    def list(self, client: Client) -> list[SpeakerInfo]:
+    def list(self, client: Client) -> list[KnownSpeaker]:
         return [self.get(name, client) for name in sorted(self._networks.builtin)]
 
-    def get(self, name: str | None, client: Client, takes_alias: bool = False) -> SpeakerInfo:
+    def get(self, name: str | None, client: Client, takes_alias: bool = False) -> KnownSpeaker:
         known = self._name(name)
         return replace(self._infos[known], cached=known in self._prepared)
 

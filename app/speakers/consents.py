@@ -9,7 +9,7 @@ from typing import Self
 from firstword.app.clients import Client
 from firstword.app.database import Database, SqlDatabase
 from firstword.app.errors import InvalidRequest, PathNotFound
-from firstword.app.speakers.interface import SpeakerInfo, key_of
+from firstword.app.speakers.interface import KnownSpeaker, key_of
 from firstword.app.speakers.store_file import SPEAKERS
 
 MAX_UNUSED_CONSENTS = 100  # of one owner, that belong to no speaker yet
@@ -159,7 +159,7 @@ class ConsentStore:
                     "voice, and its consent goes with it"
                 )
 
-    def attach(self, id: str, speaker: SpeakerInfo) -> None:
+    def attach(self, id: str, speaker: KnownSpeaker) -> None:
         """Keep the consent as long as the speaker, which was registered a moment ago."""
         key = key_of(speaker.name, (speaker.owner or "") if speaker.access == "private" else None)
         with self._database.writing():

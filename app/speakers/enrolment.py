@@ -42,9 +42,10 @@ from firstword.app.speakers.bundle import (
 )
 from firstword.app.speakers.interface import (
     Description,
+    KnownSpeaker,
     PreparedSpeaker,
+    PromptInfo,
     Quality,
-    SpeakerInfo,
     checked_language,
     checked_name,
     checked_transcript,
@@ -137,16 +138,13 @@ class BuiltinSpeaker:
     description: Description | None = None  # None: its checkpoint says nothing of it
 
 
-def builtin_info(name: str, builtin: BuiltinSpeaker) -> SpeakerInfo:
-    return SpeakerInfo(
+def builtin_info(name: str, builtin: BuiltinSpeaker) -> KnownSpeaker:
+    return KnownSpeaker(
         name=name,
         kind="builtin",
         created_at=builtin.created_at,
-        duration_s=builtin.duration_s,
-        transcript=builtin.transcript,
-        language=None,
+        prompt=PromptInfo(builtin.duration_s, builtin.transcript, None, len(builtin.features.prompt_tokens)),
         quality=builtin.quality,
-        prompt_tokens=len(builtin.features.prompt_tokens),
         cached=False,
         access="read-only",
         description=builtin.description,
@@ -481,8 +479,8 @@ class Enrolment:
         return write_bundle(
             Bundle(
                 row.name,
-                row.transcript,
-                row.language,
+                row.prompt.transcript,
+                row.prompt.language,
                 row.fingerprint,
                 stored.recording,
                 self._networks.tensors_of(features),
@@ -517,7 +515,7 @@ class Enrolment:
     def restore(self, id: int) -> PreparedSpeaker:
         """Make a stored speaker ready to speak with. Raises SpeakerNotFound, SpeakerIncompatible."""
         stored, features = self._restore_features(id)
-        return self._networks.with_prompt_state(features, stored.row.transcript)
+        return self._networks.with_prompt_state(features, stored.row.prompt.transcript)
 
     def _restore_features(self, id: int) -> tuple[StoredSpeaker, SpeakerFeatures]:
         """Read the stored features; those of another checkpoint are read anew from the recording and kept."""
@@ -542,7 +540,8 @@ class Enrolment:
                 f"cannot be read again: {error}; register another one"
             ) from error
         content = pack(self._networks.tensors_of(features))
-        row = replace(row, prompt_tokens=len(features.prompt_tokens), fingerprint=self._networks.fingerprint)
+        prompt = replace(row.prompt, num_tokens=len(features.prompt_tokens))
+        row = replace(row, prompt=prompt, fingerprint=self._networks.fingerprint)
         stored = replace(stored, row=row, features=content)
         self._keep(stored)
         logger.info("speaker %s read again for checkpoint %s", row.name, row.fingerprint)
@@ -579,13 +578,12 @@ class Enrolment:
         return SpeakerRow(
             name=name,
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            transcript=transcript,
-            language=language,
-            duration_s=len(samples) / sample_rate_hz,
+            prompt=PromptInfo(
+                len(samples) / sample_rate_hz, transcript, language, len(features.prompt_tokens)
+            ),
             quality=replace(
                 measure_quality(samples, sample_rate_hz),
                 transcript_fit=self._networks.transcript_fit(features, transcript),
             ),
-            prompt_tokens=len(features.prompt_tokens),
             fingerprint=self._networks.fingerprint,
         )

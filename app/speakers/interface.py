@@ -51,15 +51,22 @@ class Description:
 
 
 @dataclass(frozen=True, slots=True)
-class SpeakerInfo:
+class PromptInfo:
+    """A speaker's reference recording."""
+
+    duration_s: float
+    transcript: str  # "" where it is not known
+    language: str | None  # None: nobody has said
+    num_tokens: int  # speech tokens
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSpeaker:
     name: str
     kind: Literal["builtin", "registered"]
     created_at: str  # ISO 8601, UTC; of a built-in one, when its checkpoint was made
-    duration_s: float
-    transcript: str
-    language: str | None
+    prompt: PromptInfo
     quality: Quality | None  # None: built-in and without a prompt
-    prompt_tokens: int
     cached: bool  # the flow prompt state is in memory
     damaged: bool = False  # what is stored of it cannot be used; it can be deleted
     owner: str | None = None  # the name of the key that registered it
@@ -142,11 +149,13 @@ class Speakers(Protocol):
     that change or copy a speaker SpeakerNotYours, `update` and `export` also SpeakerDamaged.
     """
 
-    def list(self, client: Client) -> list[SpeakerInfo]:
+    def list(self, client: Client) -> list[KnownSpeaker]:
         """Those that the client sees, sorted by name, the built-in ones first."""
         ...
 
-    def page(self, client: Client, after: str | None, limit: int) -> tuple[Sequence[SpeakerInfo], str | None]:
+    def page(
+        self, client: Client, after: str | None, limit: int
+    ) -> tuple[Sequence[KnownSpeaker], str | None]:
         """Return those of `list` behind the one that `after` says, and what says the last of them.
 
         after: what an earlier call returned, None is the beginning; the speaker may be gone meanwhile. The
@@ -155,8 +164,8 @@ class Speakers(Protocol):
         ...
 
     async def once(
-        self, request: RequestKey, client: Client, enrol: Callable[[], Awaitable[SpeakerInfo]]
-    ) -> SpeakerInfo:
+        self, request: RequestKey, client: Client, enrol: Callable[[], Awaitable[KnownSpeaker]]
+    ) -> KnownSpeaker:
         """Return what `enrol` gives, a call of that method; if the client's same request was served before,
         the speaker that it made. Raises InvalidRequest where the key came with another request."""
         ...
@@ -169,7 +178,7 @@ class Speakers(Protocol):
         """Thread-safe; it may wait for a disk."""
         ...
 
-    def get(self, name: str, client: Client) -> SpeakerInfo: ...
+    def get(self, name: str, client: Client) -> KnownSpeaker: ...
 
     async def enrol(
         self,
@@ -181,7 +190,7 @@ class Speakers(Protocol):
         client: Client,
         access: Access | None = None,
         lexicon: Mapping[str, str] | None = None,
-    ) -> SpeakerInfo:
+    ) -> KnownSpeaker:
         """Return when the speaker is durable and its prompt state is computed.
 
         recording: the file as uploaded. access None: as the client's key says. lexicon: a checked one.
@@ -190,7 +199,7 @@ class Speakers(Protocol):
         """
         ...
 
-    async def update(self, name: str, change: SpeakerChange, *, client: Client) -> SpeakerInfo:
+    async def update(self, name: str, change: SpeakerChange, *, client: Client) -> KnownSpeaker:
         """Change it; it keeps its owner, under whatever name.
 
         change: its lexicon is a checked one. Raises InvalidRequest for a built-in speaker, SpeakerExists
@@ -208,7 +217,7 @@ class Speakers(Protocol):
 
     async def import_bundle(
         self, bundle: bytes, name: str | None = None, *, client: Client, access: Access | None = None
-    ) -> SpeakerInfo:
+    ) -> KnownSpeaker:
         """Raises InvalidRequest (no bundle), SpeakerExists, SpeakerIncompatible."""
         ...
 
@@ -220,7 +229,7 @@ class Speakers(Protocol):
 class PreparedSpeakers(Protocol):
     """The speakers as the engine sees them."""
 
-    def get(self, name: str | None, client: Client, takes_alias: bool = False) -> SpeakerInfo:
+    def get(self, name: str | None, client: Client, takes_alias: bool = False) -> KnownSpeaker:
         """name None: the default one, whoever owns it. takes_alias: one of OpenAI's voices is a name too,
         where no speaker has it. Raises SpeakerNotFound."""
         ...

@@ -12,9 +12,9 @@ from itertools import islice
 from firstword.app.clients import ANYBODY, STRANGER, Client
 from firstword.app.errors import InvalidRequest, SpeakerExists, SpeakerNotFound, SpeakerNotYours
 from firstword.app.speakers.interface import (
+    KnownSpeaker,
     RequestKey,
     SpeakerChange,
-    SpeakerInfo,
     StoreHealth,
     checked_language,
     checked_name,
@@ -52,7 +52,7 @@ class SpeakerListing(ABC):
         self._store.close()
 
     @abstractmethod
-    def _builtin_info(self, name: str) -> SpeakerInfo: ...
+    def _builtin_info(self, name: str) -> KnownSpeaker: ...
 
     @abstractmethod
     def _is_ready(self, id: int) -> bool:
@@ -62,17 +62,17 @@ class SpeakerListing(ABC):
     def _deleted(self, id: int) -> None:
         """Called with the id of a speaker that is deleted."""
 
-    def list(self, client: Client = STRANGER) -> list[SpeakerInfo]:
+    def list(self, client: Client = STRANGER) -> list[KnownSpeaker]:
         builtin = map(self._builtin_info, sorted(self._builtin))
         return [*builtin, *self._infos(self._seen_by(client, self._store.rows()), client)]
 
     def page(
         self, client: Client = STRANGER, after: str | None = None, limit: int = 100
-    ) -> tuple[Sequence[SpeakerInfo], str | None]:
+    ) -> tuple[Sequence[KnownSpeaker], str | None]:
         owner, _, last = (after or "").rpartition("/")
         builtin, rows = sorted(self._builtin), self._store.rows()
         is_builtin = not owner and last in self._builtin
-        chosen: list[SpeakerInfo] = []
+        chosen: list[KnownSpeaker] = []
         if after is None or is_builtin:
             chosen = [*map(self._builtin_info, builtin[bisect_right(builtin, last) :])]
             behind = 0
@@ -84,8 +84,8 @@ class SpeakerListing(ABC):
         return chosen[:limit], keys[limit - 1] if len(keys) > limit else None
 
     async def once(
-        self, request: RequestKey, client: Client, enrol: Callable[[], Awaitable[SpeakerInfo]]
-    ) -> SpeakerInfo:
+        self, request: RequestKey, client: Client, enrol: Callable[[], Awaitable[KnownSpeaker]]
+    ) -> KnownSpeaker:
         made = await asyncio.to_thread(self._store.made_with, client.name, request)
         if made is not None:
             return self._info(made)
@@ -110,7 +110,7 @@ class SpeakerListing(ABC):
         names = tuple(row.name for row in rows if row.id in damaged and row.access != "private")
         return StoreHealth(self._store.is_in_place(), names)
 
-    def get(self, name: str | None, client: Client = STRANGER, takes_alias: bool = False) -> SpeakerInfo:
+    def get(self, name: str | None, client: Client = STRANGER, takes_alias: bool = False) -> KnownSpeaker:
         """name None: the default one. takes_alias: one of `aliases` is a name where no speaker has it."""
         if name is None:
             name, client = self.default_speaker or "", ANYBODY
@@ -122,7 +122,7 @@ class SpeakerListing(ABC):
             return self._builtin_info(builtin)
         return self._info(self._row(name, client))
 
-    async def update(self, name: str, change: SpeakerChange, *, client: Client = STRANGER) -> SpeakerInfo:
+    async def update(self, name: str, change: SpeakerChange, *, client: Client = STRANGER) -> KnownSpeaker:
         """An empty language or lexicon removes it."""
         found = self._changeable(name, "changed", client)
         if change.access is not None and not client.may_share(found.owner):
@@ -188,16 +188,13 @@ class SpeakerListing(ABC):
             )
         return row
 
-    def _info(self, row: SpeakerRow) -> SpeakerInfo:
-        return SpeakerInfo(
+    def _info(self, row: SpeakerRow) -> KnownSpeaker:
+        return KnownSpeaker(
             name=row.name,
             kind="registered",
             created_at=row.created_at,
-            duration_s=row.duration_s,
-            transcript=row.transcript,
-            language=row.language,
-            quality=with_warnings(row.quality, row.duration_s, row.transcript),
-            prompt_tokens=row.prompt_tokens,
+            prompt=row.prompt,
+            quality=with_warnings(row.quality, row.prompt.duration_s, row.prompt.transcript),
             cached=self._is_ready(row.id),
             damaged=row.id in self._store.damaged,
             owner=row.owner or None,
@@ -215,7 +212,7 @@ class SpeakerListing(ABC):
             if row.name not in hidden and client.sees(row.owner, row.access):
                 yield row
 
-    def _infos(self, rows: "Iterable[SpeakerRow]", client: Client) -> "Iterator[SpeakerInfo]":
+    def _infos(self, rows: "Iterable[SpeakerRow]", client: Client) -> "Iterator[KnownSpeaker]":
         for row in rows:
             info = self._info(row)
             # A stranger need not know the names of keys.

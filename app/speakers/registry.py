@@ -25,9 +25,9 @@ from firstword.app.speakers.enrolment import (
     decode_upload,
 )
 from firstword.app.speakers.interface import (
+    KnownSpeaker,
     PreparedSpeaker,
     SentRecording,
-    SpeakerInfo,
     checked_language,
     checked_name,
     checked_transcript,
@@ -143,7 +143,7 @@ class SpeakerRegistry(SpeakerListing):
         client: Client = STRANGER,
         access: Access | None = None,
         lexicon: Mapping[str, str] | None = None,
-    ) -> SpeakerInfo:
+    ) -> KnownSpeaker:
         """Raises, beside what the Protocol names, Overloaded. A caller who leaves before the speaker is
         written leaves nothing behind; of two who want one name the first to be written wins."""
         transcript, language = checked_transcript(transcript), checked_language(language)
@@ -162,7 +162,7 @@ class SpeakerRegistry(SpeakerListing):
         *,
         client: Client = STRANGER,
         access: Access | None = None,
-    ) -> SpeakerInfo:
+    ) -> KnownSpeaker:
         """Raises, beside what the Protocol names, UploadTooLarge and Overloaded."""
         if name is not None:
             self._check_free(checked_name(name), client)
@@ -202,8 +202,8 @@ class SpeakerRegistry(SpeakerListing):
         row = self._row(name, client)
         compute = partial(self._compute, self._enrolment.restore, row.id)
         prepared = await self._cache.get(row.id, compute, on_miss)
-        if prepared.transcript != row.transcript:
-            prepared = self._networks.with_transcript(prepared, row.transcript)
+        if prepared.transcript != row.prompt.transcript:
+            prepared = self._networks.with_transcript(prepared, row.prompt.transcript)
             if row.id in self._cache:
                 self._cache.put(row.id, prepared)
         return prepared
@@ -250,7 +250,7 @@ class SpeakerRegistry(SpeakerListing):
         client: Client,
         access: Access | None,
         lexicon: Mapping[str, str] | None = None,
-    ) -> SpeakerInfo:
+    ) -> KnownSpeaker:
         with self._waiting(client):
             stored, prepared = await self._compute(enrol)
             self._check_free(stored.row.name, client)
@@ -314,7 +314,7 @@ class SpeakerRegistry(SpeakerListing):
         await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)
         await asyncio.to_thread(self._store.close)
 
-    def _builtin_info(self, name: str) -> SpeakerInfo:
+    def _builtin_info(self, name: str) -> KnownSpeaker:
         return replace(self._builtin_infos[name], cached=name in self._cache)
 
     def _is_ready(self, id: int) -> bool:
@@ -325,4 +325,4 @@ class SpeakerRegistry(SpeakerListing):
 
 
 def _identity_of(row: SpeakerRow) -> str:
-    return f"registered {row.id} {row.transcript}"
+    return f"registered {row.id} {row.prompt.transcript}"

@@ -12,7 +12,7 @@ from typing import Any
 from firstword.app.clients import Access
 from firstword.app.database import DatabaseError, SqlDatabase
 from firstword.app.errors import SpeakerChanged, SpeakerDamaged, SpeakerExists
-from firstword.app.speakers.interface import Quality, RequestKey, SpeakerChange, key_of
+from firstword.app.speakers.interface import PromptInfo, Quality, RequestKey, SpeakerChange, key_of
 
 logger = logging.getLogger(__name__)
 
@@ -30,11 +30,8 @@ class SpeakerRow:
 
     name: str
     created_at: str
-    transcript: str
-    language: str | None
-    duration_s: float
+    prompt: PromptInfo
     quality: Quality  # without warnings
-    prompt_tokens: int
     fingerprint: str  # of the checkpoint whose features are kept
     owner: str = ""  # the name of the client's key; "" of nobody
     access: Access = "shared"
@@ -117,11 +114,11 @@ class SpeakerTables(ABC):
         values = {
             "name": row.key,
             "created_at": row.created_at,
-            "transcript": row.transcript,
-            "language": row.language,
-            "duration_s": row.duration_s,
+            "transcript": row.prompt.transcript,
+            "language": row.prompt.language,
+            "duration_s": row.prompt.duration_s,
             "quality": _quality_text(row.quality),
-            "prompt_tokens": row.prompt_tokens,
+            "prompt_tokens": row.prompt.num_tokens,
             "fingerprint": row.fingerprint,
             "recording": speaker.recording,
             "features": speaker.features,
@@ -172,8 +169,8 @@ class SpeakerTables(ABC):
                 {
                     "id": row.id,
                     "key": changed.key,
-                    "transcript": changed.transcript,
-                    "language": changed.language,
+                    "transcript": changed.prompt.transcript,
+                    "language": changed.prompt.language,
                     "quality": _quality_text(changed.quality),
                 },
             )
@@ -199,7 +196,7 @@ class SpeakerTables(ABC):
                 {
                     "id": row.id,
                     "features": stored.features,
-                    "prompt_tokens": row.prompt_tokens,
+                    "prompt_tokens": row.prompt.num_tokens,
                     "fingerprint": row.fingerprint,
                 },
             )
@@ -292,6 +289,12 @@ def row_of(values: Any) -> SpeakerRow:
     """values: those of ROWS. Raises DatabaseError."""
     named = dict(zip((*COLUMNS.split(", "), "owner", "access", "lexicon", "version"), values, strict=True))
     named["name"] = str(named["name"]).rpartition("/")[2]
+    named["prompt"] = PromptInfo(
+        duration_s=named.pop("duration_s"),
+        transcript=named.pop("transcript"),
+        language=named.pop("language"),
+        num_tokens=named.pop("prompt_tokens"),
+    )
     try:
         named["quality"] = Quality(**json.loads(str(named["quality"])))
         named["lexicon"] = json.loads(str(named["lexicon"]))
@@ -306,9 +309,10 @@ def _changed(row: SpeakerRow, change: SpeakerChange) -> SpeakerRow:
     changed = replace(row, version=row.version + 1)
     if change.transcript is not None:
         quality = replace(row.quality, transcript_fit=None)
-        changed = replace(changed, transcript=change.transcript, quality=quality)
+        prompt = replace(row.prompt, transcript=change.transcript)
+        changed = replace(changed, prompt=prompt, quality=quality)
     if change.language is not None:
-        changed = replace(changed, language=change.language or None)
+        changed = replace(changed, prompt=replace(changed.prompt, language=change.language or None))
     if change.access is not None:
         changed = replace(changed, access=change.access)
     if change.lexicon is not None:

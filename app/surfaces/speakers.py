@@ -1,8 +1,8 @@
 """`/speakers`: list, register, change, remove, export and import speakers."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Query, UploadFile
@@ -20,7 +20,15 @@ from firstword.app.http.routes import Guard
 from firstword.app.http.schemas import ERROR_ANSWERS, binary_answers
 from firstword.app.http.service import Service, ServiceHere
 from firstword.app.http.surface import HttpSurface
-from firstword.app.speakers.interface import RequestKey, SpeakerChange, SpeakerInfo, is_name, max_bundle_bytes
+from firstword.app.speakers.interface import (
+    Description,
+    KnownSpeaker,
+    Quality,
+    RequestKey,
+    SpeakerChange,
+    is_name,
+    max_bundle_bytes,
+)
 from firstword.app.speakers.lexicon import checked_lexicon
 from firstword.app.speech_options import Lexicon
 
@@ -29,6 +37,44 @@ router = APIRouter(prefix="/speakers", tags=["speakers"], responses=ERROR_ANSWER
 MAX_PAGE = 1000
 BUNDLE_TYPE = "application/octet-stream"
 BUNDLE_ANSWERS = binary_answers(BUNDLE_TYPE, description="A safetensors file.")
+
+
+class SpeakerInfo(BaseModel):
+    name: str
+    kind: Literal["builtin", "registered"]
+    created_at: str
+    duration_s: float
+    transcript: str
+    language: str | None
+    quality: Quality | None
+    prompt_tokens: int
+    cached: bool
+    damaged: bool = False
+    owner: str | None = None
+    access: Access = "shared"
+    lexicon: Mapping[str, str] = Field(default_factory=dict)
+    version: int = 1
+    description: Description | None = None
+
+    @classmethod
+    def of(cls, speaker: KnownSpeaker) -> "SpeakerInfo":
+        return cls(
+            name=speaker.name,
+            kind=speaker.kind,
+            created_at=speaker.created_at,
+            duration_s=speaker.prompt.duration_s,
+            transcript=speaker.prompt.transcript,
+            language=speaker.prompt.language,
+            quality=speaker.quality,
+            prompt_tokens=speaker.prompt.num_tokens,
+            cached=speaker.cached,
+            damaged=speaker.damaged,
+            owner=speaker.owner,
+            access=speaker.access,
+            lexicon=speaker.lexicon,
+            version=speaker.version,
+            description=speaker.description,
+        )
 
 
 class SpeakerList(BaseModel):
@@ -98,15 +144,15 @@ async def list_speakers(
     """List the speakers that the key sees; with `limit` or `after` page by page."""
     client: Client = request.state.client
     if limit is None and after is None:
-        return SpeakerList(speakers=service.speakers.list(client))
+        return SpeakerList(speakers=[SpeakerInfo.of(one) for one in service.speakers.list(client)])
     found, following = service.speakers.page(client, after, limit or MAX_PAGE)
-    return SpeakerPage(speakers=list(found), next=following)
+    return SpeakerPage(speakers=[SpeakerInfo.of(one) for one in found], next=following)
 
 
 @router.get("/{name}")
 @Guard("any key")
 async def get_speaker(name: str, client: ClientOrOwner, service: ServiceHere) -> SpeakerInfo:
-    return service.speakers.get(name, client)
+    return SpeakerInfo.of(service.speakers.get(name, client))
 
 
 @router.post("", status_code=201)
@@ -157,7 +203,7 @@ async def update_speaker(
     fields = SpeakerChange(
         change.transcript, change.language, change.access, lexicon, change.version, change.name
     )
-    return await service.speakers.update(name, fields, client=client)
+    return SpeakerInfo.of(await service.speakers.update(name, fields, client=client))
 
 
 @router.delete("/{name}", status_code=204)
@@ -184,9 +230,10 @@ async def _once(
     key: RequestKey | None,
     service: Service,
     client: Client,
-    enrol: Callable[[], Awaitable[SpeakerInfo]],
+    enrol: Callable[[], Awaitable[KnownSpeaker]],
 ) -> SpeakerInfo:
-    return await (enrol() if key is None else service.speakers.once(key, client, enrol))
+    made = await (enrol() if key is None else service.speakers.once(key, client, enrol))
+    return SpeakerInfo.of(made)
 
 
 surface = HttpSurface("speakers", router.routes)

@@ -377,7 +377,7 @@ async def test_a_speaker_is_changed_renamed_moved_and_deleted(page: "Page", tmp_
         await page.fill("#ask-input", "I am Anna indeed.")
         await page.click("#ask-ok")
         await page.wait_for_selector("text=I am Anna indeed.")
-        assert speakers.speakers["anna"].transcript == "I am Anna indeed."
+        assert speakers.speakers["anna"].prompt.transcript == "I am Anna indeed."
         async with page.expect_download() as download:
             await page.click("[data-name=anna] >> text=Export")
         await (await download.value).save_as(tmp_path / "anna.safetensors")

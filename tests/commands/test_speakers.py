@@ -54,8 +54,8 @@ async def test_speaker_comes_is_shown_and_goes(known: FakeSpeakers, tmp_path: Pa
     options = ("--transcript", "I am [Bob].", "--language", "en", "--lexicon", "words.json")
     added = await run_beside("add", "bob", "bob.wav", *options)
     assert added.exit_code == 0, added.output
-    bob = replace(ANNA, name="bob", transcript="I am [Bob].", language="en", owner="tester")
-    bob = replace(bob, lexicon={"SQL": "sequel"})
+    prompt = replace(ANNA.prompt, transcript="I am [Bob].", language="en")
+    bob = replace(ANNA, name="bob", prompt=prompt, owner="tester", lexicon={"SQL": "sequel"})
     assert known.speakers["bob"] == bob
 
     shown = await run_beside("show", "bob")
@@ -182,7 +182,7 @@ async def test_warnings_about_a_recording_are_shown(known: FakeSpeakers) -> None
 @pytest.mark.usefixtures("_found_by_environment")
 async def test_what_a_server_sends_cannot_steer_the_terminal(known: FakeSpeakers) -> None:
     evil = "\x1b[2Jgone\nname: evil"
-    known.speakers["hum"] = replace(HUM, transcript=evil, language=evil)
+    known.speakers["hum"] = replace(HUM, prompt=replace(HUM.prompt, transcript=evil, language=evil))
     for words in (("show", "hum"), ("list",)):
         output = (await run_beside(*words)).output
         assert "\x1b" not in output

@@ -75,7 +75,7 @@ def _speakers(replica: Replica) -> State:
         stored = store.read(row.id)
         assert stored is not None
         assert stored.recording == RECORDING
-        found[row.name] = row.transcript, dict(row.lexicon)
+        found[row.name] = row.prompt.transcript, dict(row.lexicon)
     return found
 
 
@@ -129,7 +129,7 @@ WRITERS = (
         _speaker_steps,
         _speakers,
         (
-            (speaker().row.transcript, {}),
+            (speaker().row.prompt.transcript, {}),
             ("Changed.", {}),
             ("Changed.", {"Nguyen": "win"}),
         ),

@@ -12,7 +12,7 @@ from firstword.app.database import Database
 from firstword.app.errors import InvalidRequest, PathNotFound
 from firstword.app.speakers import consents as module
 from firstword.app.speakers.consents import ConsentStore
-from firstword.app.speakers.interface import SpeakerInfo
+from firstword.app.speakers.interface import KnownSpeaker, PromptInfo
 from firstword.app.speakers.store_file import SPEAKERS
 
 ANNA, BOB = Client("anna", frozenset({"enrol"})), Client("bob", frozenset({"enrol"}))
@@ -35,7 +35,7 @@ def change(path: Path, statement: str) -> None:
         database.execute(statement)
 
 
-def add_speaker(path: Path, name: str) -> SpeakerInfo:
+def add_speaker(path: Path, name: str) -> KnownSpeaker:
     """Register a speaker, private to who stands before a slash."""
     change(
         path,
@@ -43,15 +43,12 @@ def add_speaker(path: Path, name: str) -> SpeakerInfo:
         fingerprint, recording, features) VALUES ('{name}', '', '', 1, '{{}}', 1, '', x'00', x'00')""",
     )
     owner, is_private, name = name.rpartition("/")
-    return SpeakerInfo(
+    return KnownSpeaker(
         name,
         "registered",
         "",
-        1.0,
-        "",
+        PromptInfo(1.0, "", None, 1),
         None,
-        None,
-        1,
         cached=False,
         owner=owner or None,
         access="private" if is_private else "shared",

@@ -51,9 +51,9 @@ def assert_whole(store: SpeakerStore) -> list[str]:
         stored = store.read(row.id)
         assert stored is not None
         assert stored.recording == upload
-        assert row.transcript == f"Number {row.name[1:]}."
+        assert row.prompt.transcript == f"Number {row.name[1:]}."
         (tokens,) = unpack(stored.features)[0].values()
-        assert len(tokens) == row.prompt_tokens == len(expected.prompt_tokens)
+        assert len(tokens) == row.prompt.num_tokens == len(expected.prompt_tokens)
         names.append(row.name)
     return names
 

@@ -80,8 +80,8 @@ async def test_a_recorded_voice_is_enrolled_carried_over_and_speaks(
     async with SpeakerRegistry(store, networks, max_cache_bytes=1 << 30) as registry:
         info = await registry.enrol("mia", wav(speech), "Hello, this is my voice.", "en")
         assert info.cached
-        assert info.duration_s == pytest.approx(len(speech) / RATE_HZ)
-        assert info.prompt_tokens == pytest.approx(25 * info.duration_s, abs=25)
+        assert info.prompt.duration_s == pytest.approx(len(speech) / RATE_HZ)
+        assert info.prompt.num_tokens == pytest.approx(25 * info.prompt.duration_s, abs=25)
         assert info.quality is not None
         assert info.quality.warnings == ()
         fresh = await registry.prepared("mia")
@@ -198,8 +198,9 @@ async def test_built_in_speaker_is_exported_and_speaks_the_same_under_another_na
         builtin = registry.get("alder")
         imported = await registry.import_bundle(await registry.export("alder"), "alder2")
         one, other = [await registry.prepared(name) for name in ("alder", "alder2")]
-    assert (imported.transcript, imported.prompt_tokens) == (builtin.transcript, builtin.prompt_tokens)
-    assert imported.duration_s == pytest.approx(builtin.duration_s)
+    was, now = builtin.prompt, imported.prompt
+    assert (now.transcript, now.num_tokens) == (was.transcript, was.num_tokens)
+    assert now.duration_s == pytest.approx(was.duration_s)
     tokens = list(range(40))
     np.testing.assert_array_equal(
         spoken(token2wav, one.prompt_state, tokens), spoken(token2wav, other.prompt_state, tokens)

@@ -95,7 +95,7 @@ async def test_each_owner_has_names_of_its_own(servers: Servers) -> None:
     await registry.enrol("mia", recording(), "Everybody's.", client=ADMIN)  # one name says nothing of another
 
     def transcript(client: Client) -> str:
-        return registry.get("mia", client).transcript
+        return registry.get("mia", client).prompt.transcript
 
     assert [transcript(client) for client in (ANNA, BOB, STRANGER)] == ["Mine.", "His.", "Everybody's."]
     assert (await registry.prepared("mia", BOB)).transcript == "His."
@@ -103,7 +103,7 @@ async def test_each_owner_has_names_of_its_own(servers: Servers) -> None:
         await registry.enrol("mia", recording(), client=ANNA)
     with pytest.raises(SpeakerExists):
         await registry.enrol("mia", recording(), client=STRANGER)
-    assert sorted(speaker.transcript for speaker in registry.list(ADMIN))[:3] == [
+    assert sorted(speaker.prompt.transcript for speaker in registry.list(ADMIN))[:3] == [
         "Everybody's.",
         "Hello.",
         "Hello.",
@@ -128,9 +128,9 @@ async def test_bundle_goes_beside_a_private_speaker_of_the_same_name(servers: Se
     await registry.enrol("mia", recording(), "Mine.", client=ANNA)
     bundle = await registry.export("mia", client=ANNA)
     imported = await registry.import_bundle(bundle, client=BOB)
-    assert (imported.owner, imported.access, imported.transcript) == ("bob", "shared", "Mine.")
+    assert (imported.owner, imported.access, imported.prompt.transcript) == ("bob", "shared", "Mine.")
     await registry.update("mia", SpeakerChange("His."), client=BOB)
-    assert registry.get("mia", ANNA).transcript == "Mine."
+    assert registry.get("mia", ANNA).prompt.transcript == "Mine."
 
 
 async def test_owner_says_who_else_uses_a_speaker(servers: Servers) -> None:
@@ -141,7 +141,7 @@ async def test_owner_says_who_else_uses_a_speaker(servers: Servers) -> None:
             await registry.update("mia", SpeakerChange(access="private"), client=client)
     prepared = await registry.prepared("mia", BOB)
     hidden = await registry.update("mia", SpeakerChange("Hidden.", access="private"), client=BOB)
-    assert (hidden.access, hidden.transcript, hidden.cached) == ("private", "Hidden.", True)
+    assert (hidden.access, hidden.prompt.transcript, hidden.cached) == ("private", "Hidden.", True)
     assert (await registry.prepared("mia", BOB)).features is prepared.features
     assert names(registry, ANNA) == []
 

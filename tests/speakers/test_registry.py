@@ -24,7 +24,7 @@ async def test_the_built_in_speakers_are_there_and_warm(servers: Servers) -> Non
     ann, bob = registry.list()
 
     assert (ann.name, bob.name, ann.kind, ann.cached, ann.quality) == ("ann", "bob", "builtin", True, None)
-    assert (ann.prompt_tokens, ann.duration_s, ann.transcript) == (50, 2.0, "Hello.")
+    assert (ann.prompt.num_tokens, ann.prompt.duration_s, ann.prompt.transcript) == (50, 2.0, "Hello.")
     assert registry.get("bob") == bob
     assert registry.default_speaker == "ann"
     assert (await registry.prepared()).features is servers.networks.builtin["ann"].features
@@ -82,8 +82,8 @@ async def test_an_enrolled_speaker_is_listed_warm_and_durable(servers: Servers) 
     info = await registry.enrol("mia", recording(2.0), "  Grüße,\n你好 👋🏽 ", "de")
 
     assert (info.name, info.kind, info.cached) == ("mia", "registered", True)
-    assert (info.transcript, info.language) == ("Grüße, 你好 👋🏽", "de")
-    assert (info.duration_s, info.prompt_tokens) == (2.0, 50)
+    assert (info.prompt.transcript, info.prompt.language) == ("Grüße, 你好 👋🏽", "de")
+    assert (info.prompt.duration_s, info.prompt.num_tokens) == (2.0, 50)
     assert info.quality is not None
     assert info.quality.snr_db > 30
     assert info.quality.warnings == ("short: 2.0 s; 3 to 10 s give a closer likeness",)

@@ -22,9 +22,9 @@ async def test_an_update_changes_what_it_names_and_the_warnings_with_it(servers:
     )
 
     assert info == registry.get("mia")
-    assert (info.language, info.quality.warnings) == ("en", ())
-    assert (await registry.update("mia", SpeakerChange(language=""))).language is None
-    assert (await registry.update("mia", SpeakerChange(transcript=""))).transcript == ""
+    assert (info.prompt.language, info.quality.warnings) == ("en", ())
+    assert (await registry.update("mia", SpeakerChange(language=""))).prompt.language is None
+    assert (await registry.update("mia", SpeakerChange(transcript=""))).prompt.transcript == ""
     assert (await registry.prepared("mia")).transcript == ""
 
 

@@ -9,7 +9,7 @@ import pytest
 from firstword.app.clients import Client
 from firstword.app.engine.stages import NetworkStages
 from firstword.app.errors import Overloaded, SpeakerExists
-from firstword.app.speakers.interface import RequestKey, SpeakerInfo
+from firstword.app.speakers.interface import KnownSpeaker, RequestKey
 from firstword.app.speakers.registry import RegistryHooks
 from tests.speakers.fakes import STATE_BYTES, FakeNetworks
 from tests.speakers.recordings import RATE_HZ, recording, voice
@@ -63,7 +63,7 @@ async def test_a_request_repeated_before_it_is_answered_gets_the_speaker_of_the_
     await work_began(servers.networks)
     has_looked = asyncio.Event()
 
-    async def enrol_behind_the_first() -> SpeakerInfo:
+    async def enrol_behind_the_first() -> KnownSpeaker:
         has_looked.set()
         await asyncio.wait([first])
         return await enrol()
@@ -107,7 +107,7 @@ async def test_recordings_are_read_side_by_side(servers: Servers) -> None:
     *tokens, mia = await asyncio.gather(*asked)
     alone = FakeNetworks()
     assert tokens == [alone.read_source_tokens(samples * level, rate_hz) for level in (1.0, 0.5, 0.2)]
-    assert mia.prompt_tokens
+    assert mia.prompt.num_tokens
 
 
 async def test_each_thread_adds_to_the_recordings_that_may_wait(servers: Servers) -> None:

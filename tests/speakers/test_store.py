@@ -13,7 +13,7 @@ import pytest
 
 from firstword.app.database import DatabaseError
 from firstword.app.errors import SpeakerExists
-from firstword.app.speakers.interface import Quality, SpeakerChange
+from firstword.app.speakers.interface import PromptInfo, Quality, SpeakerChange
 from firstword.app.speakers.store import SpeakerStore
 from firstword.app.speakers.store_file import reserve_of
 from firstword.app.speakers.tables import SpeakerRow, StoredSpeaker
@@ -42,7 +42,11 @@ def open_store(path: Path) -> Iterator[OpenStore]:
 
 def speaker(name: str = "mia", recording: bytes = b"sound", transcript: str = "Hello.") -> StoredSpeaker:
     row = SpeakerRow(
-        name, "2026-05-01T12:00:00+00:00", transcript, "en", 2.5, Quality(30.0, 0.0, 0.6), 62, "checkpoint-1"
+        name,
+        "2026-05-01T12:00:00+00:00",
+        PromptInfo(2.5, transcript, "en", 62),
+        Quality(30.0, 0.0, 0.6),
+        "checkpoint-1",
     )
     return StoredSpeaker(row, recording, b"features")
 
@@ -69,7 +73,7 @@ def test_stores_of_one_file_see_each_other_at_once(open_store: OpenStore) -> Non
     assert other.row("mia") == row
 
     other.update("mia", SpeakerChange("Good day.", None))
-    assert [found.transcript for found in one.rows()] == ["Good day."]
+    assert [found.prompt.transcript for found in one.rows()] == ["Good day."]
 
     other.delete("mia")
     assert one.rows() == ()
@@ -121,7 +125,7 @@ def test_an_update_leaves_what_is_not_given_and_removes_an_empty_language(open_s
         row = store.update("mia", SpeakerChange(transcript, language))
         assert row is not None
         assert row == store.row("mia")
-        return row.transcript, row.language
+        return row.prompt.transcript, row.prompt.language
 
     assert updated(None, "de") == ("Hello.", "de")
     assert updated("", None) == ("", "de")
@@ -132,11 +136,12 @@ def test_an_update_leaves_what_is_not_given_and_removes_an_empty_language(open_s
 def test_features_of_a_deleted_speaker_go_nowhere(open_store: OpenStore) -> None:
     store = open_store()
     row = store.insert(speaker())
-    newer = replace(row, prompt_tokens=63, fingerprint="checkpoint-2")
+    newer = replace(row, prompt=replace(row.prompt, num_tokens=63), fingerprint="checkpoint-2")
     store.replace_features(StoredSpeaker(newer, b"sound", b"new"))
     found = store.read(row.id)
     assert found is not None
-    assert (found.features, found.row.prompt_tokens, found.row.fingerprint) == (b"new", 63, "checkpoint-2")
+    kept = found.row
+    assert (found.features, kept.prompt.num_tokens, kept.fingerprint) == (b"new", 63, "checkpoint-2")
     assert found.recording == b"sound"
 
     store.delete("mia")
@@ -172,7 +177,9 @@ def test_a_writer_waits_for_another_and_lookups_do_not(open_store: OpenStore, pa
         assert not writing.done()
         other.execute("COMMIT")
 
-        assert writing.result(timeout=30) == replace(row, transcript="Later.", version=2)
+        assert writing.result(timeout=30) == replace(
+            row, prompt=replace(row.prompt, transcript="Later."), version=2
+        )
 
 
 def test_a_commit_is_on_the_disk_before_it_returns(open_store: OpenStore, path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from firstword.app.errors import SpeakerDamaged, StoreFull, StoreUnavailable
 from firstword.app.speakers import store as store_module
-from firstword.app.speakers.interface import Quality, SpeakerChange, StoreHealth
+from firstword.app.speakers.interface import PromptInfo, Quality, SpeakerChange, StoreHealth
 from firstword.app.speakers.store import SpeakerStore
 from firstword.app.speakers.store_file import RESERVE_BYTES, reserve_of
 from firstword.app.speakers.tables import SpeakerRow, StoredSpeaker
@@ -31,11 +31,8 @@ def speaker(name: str, num_bytes: int = SOUND_BYTES) -> StoredSpeaker:
     row = SpeakerRow(
         name,
         "2026-05-01T12:00:00+00:00",
-        "Hello.",
-        "en",
-        2.5,
+        PromptInfo(2.5, "Hello.", "en", 62),
         Quality(30.0, 0.0, 0.6),
-        62,
         "checkpoint-1",
         "anna",
         "read-only",
@@ -318,7 +315,7 @@ def test_two_damaged_speakers_are_removed_one_after_the_other(path: Path) -> Non
         assert {row.name for row in store.rows() if row.id in store.damaged} == {"s4"}
     with closing(SpeakerStore(path, max_check_s=60)) as store:
         assert {row.name for row in store.rows() if row.id in store.damaged} == {"s4"}
-        assert store.rows()[3].transcript == "Hello."
+        assert store.rows()[3].prompt.transcript == "Hello."
         store.delete("s4")
         store.insert(speaker("s1"))
         store.insert(speaker("s4"))

@@ -40,7 +40,8 @@ def test_other_server_sees_every_change_within_a_second(replicas: Replicas) -> N
 
     changed = other.update("mia", SpeakerChange("Good day.", lexicon={"a": "b"}))
     assert changed is not None
-    assert (changed.transcript, changed.version, changed.quality.transcript_fit) == ("Good day.", 2, None)
+    now = changed.prompt.transcript, changed.version, changed.quality.transcript_fit
+    assert now == ("Good day.", 2, None)
     assert seconds_until(lambda: one.row("mia") == changed) < 1
 
     other.delete("mia")
@@ -82,7 +83,7 @@ def test_change_of_a_version_that_is_past_is_refused(replicas: Replicas) -> None
         other.update("mia", SpeakerChange("Other.", version=1))
     changed = other.update("mia", SpeakerChange(language="", version=2))
     assert changed is not None
-    assert (changed.transcript, changed.language, changed.version) == ("One.", None, 3)
+    assert (changed.prompt.transcript, changed.prompt.language, changed.version) == ("One.", None, 3)
     assert other.update("nobody", SpeakerChange("x")) is None
 
 
@@ -102,7 +103,7 @@ def test_access_moves_a_speaker_and_meets_a_name_that_is_taken(replicas: Replica
 def test_features_of_another_checkpoint_replace_what_was_read(replicas: Replicas) -> None:
     one, other = replicas.open().speakers(), replicas.open().speakers()
     row = one.insert(speaker())
-    newer = replace(row, prompt_tokens=63, fingerprint="checkpoint-2")
+    newer = replace(row, prompt=replace(row.prompt, num_tokens=63), fingerprint="checkpoint-2")
     one.replace_features(StoredSpeaker(newer, b"sound", b"new"))
     seconds_until(lambda: other.row("mia") == newer)
     found = other.read(row.id)

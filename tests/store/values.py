@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from firstword.app.speakers.interface import Quality, SpeakerInfo
+from firstword.app.speakers.interface import KnownSpeaker, PromptInfo, Quality
 from firstword.app.speakers.tables import SpeakerRow, StoredSpeaker
 
 CREATED_AT = "2026-05-01T12:00:00+00:00"
@@ -14,11 +14,8 @@ def speaker(name: str = "mia", recording: bytes = b"sound", owner: str = "") -> 
     row = SpeakerRow(
         name,
         CREATED_AT,
-        "Grüße, 你好 👋🏽",
-        "en",
-        2.5,
+        PromptInfo(2.5, "Grüße, 你好 👋🏽", "en", 62),
         quality,
-        62,
         "checkpoint-1",
         owner,
         "private" if owner else "shared",
@@ -26,16 +23,13 @@ def speaker(name: str = "mia", recording: bytes = b"sound", owner: str = "") -> 
     return StoredSpeaker(row, recording, b"features")
 
 
-def info(row: SpeakerRow) -> SpeakerInfo:
-    return SpeakerInfo(
+def info(row: SpeakerRow) -> KnownSpeaker:
+    return KnownSpeaker(
         row.name,
         "registered",
         row.created_at,
-        row.duration_s,
-        row.transcript,
-        row.language,
+        row.prompt,
         row.quality,
-        row.prompt_tokens,
         cached=False,
         owner=row.owner or None,
         access=row.access,

@@ -2,30 +2,35 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from firstword.app.clients import Access, Client
 from firstword.app.errors import InvalidRequest, SpeakerChanged, SpeakerExists, SpeakerNotFound
 from firstword.app.speakers.interface import (
+    KnownSpeaker,
+    PromptInfo,
     Quality,
     RequestKey,
     SentRecording,
     SpeakerChange,
-    SpeakerInfo,
     StoreHealth,
 )
 
-HUM = SpeakerInfo(
+HUM = KnownSpeaker(
     name="hum",
     kind="builtin",
     created_at="2025-01-01T00:00:00Z",
-    duration_s=5.0,
-    transcript="Hum.",
-    language="en",
+    prompt=PromptInfo(5.0, "Hum.", "en", 125),
     quality=None,
-    prompt_tokens=125,
     cached=True,
 )
-ANNA = replace(HUM, name="anna", kind="registered", transcript="I am Anna.", quality=Quality(40.0, 0.0, 0.9))
+ANNA = replace(
+    HUM,
+    name="anna",
+    kind="registered",
+    prompt=replace(HUM.prompt, transcript="I am Anna."),
+    quality=Quality(40.0, 0.0, 0.9),
+)
 
 HEALTHY = StoreHealth(is_available=True)
 
@@ -34,7 +39,7 @@ HEALTHY = StoreHealth(is_available=True)
 class FakeSpeakers:
     """Keeps speakers in a dict; a recording is whatever bytes come, a bundle is the name it holds."""
 
-    speakers: dict[str, SpeakerInfo] = field(default_factory=lambda: {"hum": HUM, "anna": ANNA})
+    speakers: dict[str, KnownSpeaker] = field(default_factory=lambda: {"hum": HUM, "anna": ANNA})
     failure: Exception | None = None  # raised by whatever writes
     store_health: StoreHealth = HEALTHY
 
@@ -42,16 +47,18 @@ class FakeSpeakers:
     def builtin_names(self) -> dict[str, str]:
         return {name: name for name, info in self.speakers.items() if info.kind == "builtin"}
 
-    def list(self, client: Client) -> list[SpeakerInfo]:
+    def list(self, client: Client) -> list[KnownSpeaker]:
         return sorted(self.speakers.values(), key=lambda speaker: (speaker.kind != "builtin", speaker.name))
 
-    def page(self, client: Client, after: str | None, limit: int) -> tuple[Sequence[SpeakerInfo], str | None]:
+    def page(
+        self, client: Client, after: str | None, limit: int
+    ) -> tuple[Sequence[KnownSpeaker], str | None]:
         behind = [speaker for speaker in self.list(client) if after is None or speaker.name > after]
         return behind[:limit], behind[limit - 1].name if behind[limit:] else None
 
     async def once(
-        self, request: RequestKey, client: Client, enrol: Callable[[], Awaitable[SpeakerInfo]]
-    ) -> SpeakerInfo:
+        self, request: RequestKey, client: Client, enrol: Callable[[], Awaitable[KnownSpeaker]]
+    ) -> KnownSpeaker:
         return await enrol()
 
     def count(self) -> int:
@@ -60,7 +67,7 @@ class FakeSpeakers:
     def health(self) -> StoreHealth:
         return self.store_health
 
-    def get(self, name: str, client: Client | None = None) -> SpeakerInfo:
+    def get(self, name: str, client: Client | None = None) -> KnownSpeaker:
         if name not in self.speakers:
             raise SpeakerNotFound(f"No speaker is named {name!r}; GET /speakers lists them.")
         return self.speakers[name]
@@ -75,7 +82,7 @@ class FakeSpeakers:
         client: Client,
         access: Access | None = None,
         lexicon: Mapping[str, str] | None = None,
-    ) -> SpeakerInfo:
+    ) -> KnownSpeaker:
         if self.failure is not None:
             raise self.failure
         if name in self.speakers:
@@ -85,22 +92,24 @@ class FakeSpeakers:
             replace(
                 ANNA,
                 name=name,
-                transcript=transcript,
-                language=language,
+                prompt=replace(ANNA.prompt, transcript=transcript, language=language),
                 owner=owner,
                 access=access,
                 lexicon=lexicon or {},
             )
         )
 
-    async def update(self, name: str, change: SpeakerChange, *, client: Client) -> SpeakerInfo:
+    async def update(self, name: str, change: SpeakerChange, *, client: Client) -> KnownSpeaker:
         old = self._registered(name)
         if change.version not in (None, old.version):
             raise SpeakerChanged(f"speaker {name!r} has version {old.version}")
-        given = {"transcript", "language", "access", "lexicon", "name"}
         del self.speakers[name]
         return self._keep(
-            replace(old, **{one: getattr(change, one) for one in given if getattr(change, one) is not None})
+            replace(
+                old,
+                prompt=replace(old.prompt, **_given(change, "transcript", "language")),
+                **_given(change, "access", "lexicon", "name"),
+            )
         )
 
     async def delete(self, name: str, *, client: Client) -> None:
@@ -111,19 +120,28 @@ class FakeSpeakers:
 
     async def import_bundle(
         self, bundle: bytes, name: str | None = None, *, client: Client, access: Access | None = None
-    ) -> SpeakerInfo:
+    ) -> KnownSpeaker:
         return await self.enrol(
-            name or bundle.decode(), bundle, ANNA.transcript, ANNA.language, client=client, access=access
+            name or bundle.decode(),
+            bundle,
+            ANNA.prompt.transcript,
+            ANNA.prompt.language,
+            client=client,
+            access=access,
         )
 
     async def source_tokens(self, recording: SentRecording) -> tuple[int, ...]:
         return tuple(recording.content[:25])
 
-    def _registered(self, name: str) -> SpeakerInfo:
+    def _registered(self, name: str) -> KnownSpeaker:
         if self.get(name).kind == "builtin":
             raise InvalidRequest(f"{name!r} is built in and cannot be changed.", param="name")
         return self.get(name)
 
-    def _keep(self, speaker: SpeakerInfo) -> SpeakerInfo:
+    def _keep(self, speaker: KnownSpeaker) -> KnownSpeaker:
         self.speakers[speaker.name] = speaker
         return speaker
+
+
+def _given(change: SpeakerChange, *names: str) -> dict[str, Any]:
+    return {one: getattr(change, one) for one in names if getattr(change, one) is not None}

@@ -31,7 +31,13 @@ from firstword.app.engine.engine import SpeechEngine
 from firstword.app.engine.unloading import LoadOnDemandAdmission, Unloading
 from firstword.app.errors import InvalidRequest, SpeakerNotFound
 from firstword.app.options import HopStrategy, PacingOptions, QueueOptions
-from firstword.app.speakers.interface import Description, PreparedSpeaker, SentRecording, SpeakerInfo
+from firstword.app.speakers.interface import (
+    Description,
+    KnownSpeaker,
+    PreparedSpeaker,
+    PromptInfo,
+    SentRecording,
+)
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.text.marks import Reading
 from firstword.app.text.normalize import is_speakable
@@ -181,13 +187,13 @@ class ToySpeakers:
         self.clients: list[Client] = []
         self.description: Description | None = None
 
-    def get(self, name: str | None, client: Client, takes_alias: bool = False) -> SpeakerInfo:
+    def get(self, name: str | None, client: Client, takes_alias: bool = False) -> KnownSpeaker:
         self.clients.append(client)
         name = name or "hum"
         if name not in self.names:
             raise SpeakerNotFound(f"no speaker is named {name!r}")
-        return SpeakerInfo(
-            name, "builtin", "", 0.0, "", None, None, 0, cached=True, description=self.description
+        return KnownSpeaker(
+            name, "builtin", "", PromptInfo(0.0, "", None, 0), None, cached=True, description=self.description
         )
 
     async def prepared(

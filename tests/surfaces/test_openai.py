@@ -19,7 +19,7 @@ from firstword.app.http.schemas import ErrorAnswer
 from firstword.app.http.service import Service
 from firstword.app.http.surface import Surface
 from firstword.app.options import BUILTIN_CHECKPOINT
-from firstword.app.speakers.interface import Description, SpeakerInfo
+from firstword.app.speakers.interface import Description, KnownSpeaker
 from firstword.app.surfaces.openai.options import PEOPLE, VOICES, OpenAIOptions
 from firstword.models.checkpoint.descriptions import read_descriptions
 from firstword.models.config import DESCRIPTIONS_FILE
@@ -225,7 +225,7 @@ def described(
     sex: Literal["female", "male"],
     age: Literal["child", "adult"] = "adult",
     language: str = "en-US",
-) -> SpeakerInfo:
+) -> KnownSpeaker:
     return replace(HUM, name=name, description=Description(sex, age, "calm", "of a region", language))
 
 

@@ -63,7 +63,7 @@ async def test_a_recording_makes_a_speaker() -> None:
     assert answer.status_code == 201
     assert answer.json()["lexicon"] == {"Bo": "Boh"}
     assert (answer.json()["name"], answer.json()["transcript"]) == ("bo", "Ich heiße Bo.")
-    assert speakers.get("bo").language == "de"
+    assert speakers.get("bo").prompt.language == "de"
 
 
 async def test_a_speaker_needs_no_transcript() -> None:

@@ -9,7 +9,7 @@ from firstword.app.core.request import EngineInfo
 from firstword.app.core.transcript import UtteranceTranscript
 from firstword.app.errors import TtsError
 from firstword.app.events import Event
-from firstword.app.speakers.interface import SpeakerInfo
+from firstword.app.speakers.interface import KnownSpeaker
 from firstword.app.telemetry.stream_stats import WordTimes
 
 Operation = tuple[Any, ...]
@@ -86,7 +86,7 @@ class Description:
     status: EngineStatus
     max_streams: int
     num_streams: int
-    builtin: Mapping[str, SpeakerInfo]
+    builtin: Mapping[str, KnownSpeaker]
     builtin_names: Mapping[str, str]
     stages: StagesInfo
 

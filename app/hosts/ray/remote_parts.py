@@ -15,7 +15,7 @@ from firstword.app.core.interface import SpeechPrompt
 from firstword.app.errors import Restarting
 from firstword.app.hosts.ray.messages import EngineGone, Failed, Link, Opened, StagesInfo
 from firstword.app.hosts.ray.remote import CONNECTS_WITHIN_S, OPENS_WITHIN_S, RESTARTING, call
-from firstword.app.speakers.interface import SentRecording, SpeakerInfo
+from firstword.app.speakers.interface import KnownSpeaker, SentRecording
 from firstword.app.speakers.listing import SpeakerListing
 from firstword.app.speakers.shared_store import SharedSpeakerStore
 
@@ -27,7 +27,7 @@ class RemoteSpeakers(SpeakerListing):
         self,
         link: Link,
         store: SharedSpeakerStore,
-        builtin: Mapping[str, SpeakerInfo],
+        builtin: Mapping[str, KnownSpeaker],
         builtin_names: Mapping[str, str],
         default_speaker: str | None,
     ) -> None:
@@ -46,7 +46,7 @@ class RemoteSpeakers(SpeakerListing):
         client: Client = STRANGER,
         access: Access | None = None,
         lexicon: Mapping[str, str] | None = None,
-    ) -> SpeakerInfo:
+    ) -> KnownSpeaker:
         named = {"client": client, "access": access, "lexicon": lexicon}
         return await self._registered("enrol", name, recording, transcript, language, **named)
 
@@ -57,12 +57,12 @@ class RemoteSpeakers(SpeakerListing):
         *,
         client: Client = STRANGER,
         access: Access | None = None,
-    ) -> SpeakerInfo:
+    ) -> KnownSpeaker:
         return await self._registered("import_bundle", bundle, name, client=client, access=access)
 
-    async def _registered(self, method: str, *given: Any, **named: Any) -> SpeakerInfo:
+    async def _registered(self, method: str, *given: Any, **named: Any) -> KnownSpeaker:
         key = self._request.get()
-        info: SpeakerInfo = await call(self._link, "", "speakers", method, *given, **named, request_key=key)
+        info: KnownSpeaker = await call(self._link, "", "speakers", method, *given, **named, request_key=key)
         await asyncio.to_thread(self._shared.refresh)  # who registered it finds it at once
         return info
 
@@ -74,7 +74,7 @@ class RemoteSpeakers(SpeakerListing):
         tokens: tuple[int, ...] = await call(self._link, "", "speakers", "source_tokens", recording)
         return tokens
 
-    def _builtin_info(self, name: str) -> SpeakerInfo:
+    def _builtin_info(self, name: str) -> KnownSpeaker:
         return self._infos_of_builtin[name]
 
     def _is_ready(self, id: int) -> bool:

@@ -19,7 +19,7 @@ from firstword.app.http.session import StreamSession
 from firstword.app.http.spoken import SpokenAudio
 from firstword.app.http.streaming import resolve_output_format
 from firstword.app.http.surface import RpcMethod
-from firstword.app.speakers.interface import SentRecording, SpeakerInfo
+from firstword.app.speakers.interface import KnownSpeaker, SentRecording
 
 SpeechEvent = message("firstword.v1.SpeechEvent")
 Started = message("firstword.v1.Started")
@@ -281,14 +281,14 @@ def _set_fields(request: Any) -> dict[str, Any]:
     return {"format": "pcm", **voice, **fields}
 
 
-def _speaker(info: SpeakerInfo) -> Any:
+def _speaker(info: KnownSpeaker) -> Any:
     return Speaker(
         name=info.name,
         kind=info.kind,
         created_at=info.created_at,
-        duration_s=info.duration_s,
-        transcript=info.transcript,
-        language=info.language,
+        duration_s=info.prompt.duration_s,
+        transcript=info.prompt.transcript,
+        language=info.prompt.language,
         warnings=info.quality.warnings if info.quality else (),
         cached=info.cached,
         damaged=info.damaged,

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from firstword.app.option_values import TextMap
-from firstword.app.speakers.interface import SpeakerInfo
+from firstword.app.speakers.interface import KnownSpeaker
 
 PEOPLE: Final[Mapping[str, tuple[Literal["female", "male"], str]]] = {
     "alloy": ("female", "en-US"),
@@ -51,7 +51,7 @@ class OpenAIOptions:
         """The voices that are the default speaker of a text's language, in lower case."""
         return frozenset({"alloy"} - {voice.lower() for voice in self.voices})
 
-    def speakers_of_voices(self, default_speaker: str, speakers: Iterable[SpeakerInfo]) -> dict[str, str]:
+    def speakers_of_voices(self, default_speaker: str, speakers: Iterable[KnownSpeaker]) -> dict[str, str]:
         """Return our speakers by OpenAI's voices, whose names are in lower case.
 
         alloy is the default speaker; the others take turns among the grown-up speakers of their sex that are
