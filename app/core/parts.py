@@ -60,8 +60,7 @@ class StreamParts:
             name = self.info.default_speakers.get(language or "")
         if request.voice.reference is None:
             speaker = self.speakers.get(name, request.client)
-            described = speaker.description
-            own = speaker.prompt.language if described is None else described.language
+            own = (speaker.description or speaker.prompt).language
             spoken = "" if follows_text else primary_language(own or "")
             reading = replace(reading, speaker_lexicon=speaker.lexicon, speaker_language=spoken)
         reading = replace(reading, accent=self.info.accent_of(tag, own))

@@ -25,7 +25,6 @@ from firstword.models.lm.tokens import TokenError
 
 _log = logging.getLogger(__name__)
 
-
 State = Literal["waiting", "admitted", "speaking", "ended"]
 
 
@@ -68,12 +67,9 @@ class SpeechStream(SynthesisStream):
         events.subscribe(self.stats.on_event)
         seed = secrets.randbits(31) if request.seed is None else request.seed
         delivery = request.delivery
-        self._audio = AudioQueue(
-            self.sample_rate_hz * delivery.speed,
-            parts.pacing.listener_buffer_s,
-            parts.clock,
-            delivery.is_played,
-        )
+        samples_per_s = self.sample_rate_hz * delivery.speed
+        buffer_s = parts.pacing.listener_buffer_s
+        self._audio = AudioQueue(samples_per_s, buffer_s, parts.clock, delivery.is_played)
         self._spoken = SpokenRequest(request, self.reading, seed, parts, events, self.stats, self._audio)
         self._parts = parts
         self._events = events
