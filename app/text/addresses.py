@@ -15,13 +15,14 @@ _TOP = (
 )
 FILE = (
     "html?|txt|py|md|pdf|jpe?g|png|gif|csv|json|docx?|xlsx?|exe|zip|mp[34]|wav|js|ts|css|xml|ya?ml"
-    "|log|toml|ini|cpp|hpp|rs|go|java|rb|sql|swift|kt|[jt]sx|ipynb|lock|conf|cfg|bat|svg|webp|gz|tar|pptx?"
+    "|log|toml|ini|cpp|hpp|rs|go|java|rb|sql|swift|kt|[jt]sx|ipynb|lock|conf|cfg|bat|svg|webp|gz|tar|pptx?|bash|zsh"
     "|(?<=[a-z0-9_]{2}\\.)[ch]"
 )
 """What a file's name ends with."""
+CAPITAL_FILE = "PDF|TXT|JPE?G|PNG|GIF|DOCX?|XLSX?|PPTX?|CSV|ZIP|EXE|MP[34]|WAV|HTML?|XML|JSON"
 _ADDRESS = re.compile(
     r"(?:mailto:)?(?P<user>[A-Za-z0-9][\w.+-]{0,63}@)?(?P<scheme>(?:https?|ftp|wss?|HTTPS?|FTP)://)?"
-    rf"(?P<host>(?:[A-Za-z0-9-]{{1,63}}\.){{1,8}}(?:{_TOP}|{_TOP.upper()}|{FILE})\b"
+    rf"(?P<host>(?:[A-Za-z0-9_-]{{1,63}}\.){{1,8}}(?:{_TOP}|{_TOP.upper()}|(?<=[A-Za-z0-9]{{2}}\.)(?:Com|Org|Net|Edu|Gov)|{FILE}|{CAPITAL_FILE})\b"
     r"|(?(user)(?!\d+[A-Za-z]{0,3}\b)[\w.-]{1,128}|(?(scheme)[\w.-]{1,128}|(?:(?:www|WWW)\.(?:[\w-]{1,63}\.){1,4}[A-Za-z]{2,24}"
     r"|(?:[a-z0-9-]{1,63}\.){1,4}[a-z]{2,12}(?=/[a-z])|localhost(?=:\d)))))"
     r"(?::\d{1,5})?(?P<path>/[^\s?#\"'<>()]*)?(?P<rest>[?#][^\s\"'<>()]*)?(?![\w@])"
@@ -31,6 +32,9 @@ _FILE_OR_WORD = re.compile(
 )
 """A missing blank rather than a file, unless a word of files stands before: "Stop.go and look"."""
 _FILED = re.compile(r"\b(?:file|files|open|edit|run|in|see|called|named)\s*[\"'“(]*$", re.IGNORECASE)
+_FOLDER = re.compile(r"(?<![\w:/.~-])(?:(?:~|\.{1,2}|[A-Za-z][\w-]*)?/)(?:[\w-]+/|\.\./)*$")
+"""Before the name of a file: "~/", "../", "src/"."""
+_FILE_END = re.compile(rf"\.(?:{FILE}|sh|{CAPITAL_FILE})$")
 _TRAILING = re.compile(r"[.,;:!?]+$")
 _MARK = re.compile(r"[./@_+~%=&:-]")
 _PART = re.compile(r"[0-9]+|[^0-9]+")
@@ -74,12 +78,22 @@ def find_addresses(text: str, before: str = "") -> Iterator[tuple[int, int, Fiel
         return
     for found in _ADDRESS.finditer(text):
         ending = _TRAILING.search(found[0])
-        if not found["host"].strip(".-") or not any(one.isalpha() for one in found["host"]):
+        fields = found.groupdict()
+        if not found["host"].strip(".-") or not (
+            found["scheme"] or any(one.isalpha() for one in found["host"])
+        ):
             continue
         is_word = _FILE_OR_WORD.fullmatch(_TRAILING.sub("", found[0]))
         if is_word and not _FILED.search(f"{before} {text[: found.start()]}"):
             continue
-        yield found.start(), found.end() - (len(ending[0]) if ending else 0), found.groupdict()
+        start = found.start()
+        if (
+            not found["path"]
+            and (folder := _FOLDER.search(text, 0, start))
+            and _FILE_END.search(found["host"])
+        ):
+            start, fields["host"] = folder.start(), folder[0] + found["host"]
+        yield start, found.end() - (len(ending[0]) if ending else 0), fields
 
 
 def say_address(

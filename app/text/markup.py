@@ -3,6 +3,7 @@
 import html
 import re
 
+from firstword.app.text.addresses import CAPITAL_FILE, FILE
 from firstword.app.text.english.units import UNITS
 from firstword.app.text.latex import plain_formula
 
@@ -30,6 +31,7 @@ _MARKDOWN = re.compile(
 )
 _PARTING = re.compile(r"\\(?=\w)|(?<=\w)\|(?=\w)")
 _LOST = re.compile(r"[\\|]")
+_FILE_NAME = re.compile(rf"[A-Za-z0-9]_[\w.-]*\.(?:{FILE}|{CAPITAL_FILE}|com|org|net)\b")
 _INNER_UNDERSCORE = re.compile(r"(?<=\w)_+(?=\w)")
 _RULE = re.compile(r"[-=_+~|:]{3,}|>{3,}")
 _FENCE = re.compile(r"(?:```|~~~)[\w+#.-]*")
@@ -91,7 +93,7 @@ def clean_phrase(phrase: str) -> str:
 
 
 def _cleaned(text: str) -> str:
-    is_address = "@" in text or "//" in text or "www." in text
+    is_address = "@" in text or "//" in text or "www." in text or ("_" in text and _FILE_NAME.search(text))
     text = _LINK_TARGET.sub("", plain_formula(_CITATION.sub("", text) if "]" in text else text))
     text = text if is_address else _INNER_UNDERSCORE.sub(" ", text)
     return _LOST.sub("", _PARTING.sub(" ", _MARKDOWN.sub("", text)))

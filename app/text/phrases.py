@@ -41,13 +41,38 @@ _OPENING = re.compile(f"[0-9０-９{units.SIGNS}]")
 _PART = re.compile(r"[½⅓⅔¼¾⅛⅜⅝⅞]|[A-Za-z)][²³]")  # a Latin unit or a formula may follow
 _HAN_TAIL = re.compile(f"[{HAN}]*$")
 _HAN = re.compile(f"[{HAN}]")
-_ZONES = frozenset(contexts.ZONES.split("|"))
+_ZONES = frozenset([*contexts.ZONES.split("|"), *contexts.SMALL_ZONES.split("|")])
 _ERAS = frozenset({"AD", "BC", "CE", "BCE", "A.D", "B.C", "C.E", "B.C.E"})
 _OPERATORS = frozenset({*vocabulary.OPERATORS, *LATEX})
 _AFTER_NUMBER = frozenset(
-    {*AFTER_NUMBER, *vocabulary.SCALES, *units.CODES, *vocabulary.OPERATORS, *_ERAS, "of", "y/o"}
+    {
+        *AFTER_NUMBER,
+        *vocabulary.SCALES,
+        *units.CODES,
+        *units.CURRENCY_WORDS,
+        *vocabulary.OPERATORS,
+        *_ERAS,
+        "of",
+        "y/o",
+    }
 )
-_OPENERS = frozenset({*vocabulary.OPERATORS, *units.CODES, *contexts.STATES, *contexts.LETTERS, "AD", "A.D."})
+_WAITING = (
+    "St",
+    "Mt",
+    "Ft",
+    "WW",
+    "eta",
+    "mon",
+    "tue",
+    "tues",
+    "thu",
+    "thur",
+    "thurs",
+    "fri",
+)  # the next word decides
+_OPENERS = frozenset(
+    {*vocabulary.OPERATORS, *units.CODES, *contexts.STATES, *contexts.LETTERS, "AD", "A.D.", *_WAITING}
+)
 _BEFORE_NUMBER = frozenset({*units.CODES, "AD", "A.D.", "BC", "B.C."})
 _STREET = re.compile(r"\d{1,5}[A-Z]?(?: (?:[NSEW]\.?){1,2})?(?: (?:[A-Z][\w.'’-]*|\d+(?:st|nd|rd|th))){0,4}")
 _STREET_WORD = re.compile(r"(?:[A-Z][\w.'’-]*|\d+(?:st|nd|rd|th)),?")
@@ -56,8 +81,10 @@ MAX_BEFORE = 64  # characters in front of a phrase that decide how it is read
 _CLOSED = re.compile(r"[,;:!?.][\"'”’)\]]*$")
 _STAYS_OPEN = re.compile(
     r"[\d½⅓⅔¼¾⅛][\s-]?"  # an abbreviated unit: "5 oz."
-    r"(?:ft|in|oz|lbs?|min|sec|hrs?|yd|tbsp|tsp|pt|qt|gal|mos?|wks?|yrs?|pcs?|pkg)\.$"
+    r"(?:(?:fl\.? )?oz|ft|in|lbs?|min|sec|hrs?|yd|tbsp|tsp|pt|qt|gal|mos?|wks?|yrs?|pcs?|pkg)\.$"
     r"|(?:^|[\s(])\d{1,3}!$"  # a factorial: "5! = 120"
+    r"|/(?:sq|cu)\.$"
+    r"|\d\s?(?:Mio|Mrd)\.$"  # a scale: "50 Mio. €"
     r"|\d[-–]c\.$"  # a year, and one that is not known for certain: "1450-c. 1516"
     rf"|\d (?:{'|'.join(vocabulary.NUMBERED_BOOKS)})\.$"  # of a verse: "1 Sam. 3:4"
     rf"|{TEXT_OPENING.pattern}"  # words within a formula: "\text{kinetic"
@@ -228,7 +255,7 @@ def _joins(phrase: str, word: str) -> bool:
         bare = start.strip(vocabulary.EDGES)
         opens_number = vocabulary.MONTH_NAME.fullmatch(bare) or bare in _BEFORE_NUMBER
         is_zip = bare in contexts.STATES and _ZIP.match(stripped) is not None
-        return is_zip or (bool(opens_number) and _DIGIT.match(stripped) is not None)
+        return is_zip or (bool(opens_number) and _DIGIT.match(stripped.lstrip("'’")) is not None)
     if stripped == "：":
         return phrase[-1].isdecimal()  # of a time or a ratio
     if stripped == "、":
@@ -252,6 +279,7 @@ def _joins(phrase: str, word: str) -> bool:
         or stripped in _OPERATORS
         or stem.partition("-")[0] in vocabulary.SCALES
         or stem in units.UNIT_WORDS
+        or (stem == "c" and phrase[-1:] in _BEFORE_CUPS)
         or bare.partition("/")[0] in units.UNIT_WORDS
         or contexts.HOURS_JOINED.search(f"{phrase} {stripped}")
         or vocabulary.MONTH_NAME.fullmatch(bare)
@@ -267,6 +295,7 @@ _HTML_ATTRIBUTES = re.compile(r"<[A-Za-z][A-Za-z0-9]{0,9}(?:\s[^<>]*)?$")
 _ATTRIBUTE = re.compile(r"[\w-]+=")
 _IN_A_ROW = re.compile(r"(?<!\d)(?:[05-9][05]|985|211)$")  # "70、80后", "985、211"
 _ORDINAL = re.compile(r"(?:.*\s)?[0-9]{1,3}\.")
+_BEFORE_CUPS = frozenset("0123456789½⅓⅔¼¾")
 _ENTITIES = ("&lt;", "&gt;")
 _ZIP = re.compile(r"\d{5}\b")
 _MONTH_AND_DAY = re.compile(r"(?<![\d/.-])\d\d?/\d\d?$")  # a time may follow: "12/25 at 4pm"

@@ -78,5 +78,10 @@ class Context:
             return ""
         return word or (self.phrase.following if rest == "" or rest.isspace() else "")
 
+    def is_alone(self, start: int, end: int) -> bool:
+        """Whether a place is all of the text but for punctuation."""
+        around = (self.text[:start], self.text[end:], self.phrase.previous, self.phrase.following)
+        return not any(part.strip(vocabulary.EDGES + ". ") for part in around)
+
     def is_ahead(self, end: int, words: frozenset[str]) -> bool:
         return self.ahead(end).strip(vocabulary.EDGES + ".").lower() in words

@@ -121,6 +121,34 @@ AGED = _words("and but or who with at in is was now today")
 VERSIONS = _words("version python release ubuntu node chapter section v")
 RAISED = _words("hike hikes cut cuts rise rises move increase rate")  # behind "25bp", of basis points
 LINES = _words("modem modems link line connection bitrate serial baud")
+CHANCES = _words("chance chances probability inch inches mile miles second seconds share")
+TYPEFACES = _words("font fonts type text typeface arial helvetica times courier calibri bold serif size sans")
+DISPLAYS = _words("tv tvs hdtv lcd led oled qled monitor display screen television")
+"""Before one of these an inch is of a screen: "a 40 in. TV"."""
+INGREDIENTS = _words(
+    "sugar flour milk water butter cream oil broth stock rice oats cheese chopped diced sliced "
+    "shredded grated "
+    "brown white heavy warm cold hot boiling all-purpose powdered confectioners packed sifted "
+    "cooked buttermilk "
+    "honey syrup molasses cocoa nuts walnuts pecans almonds raisins chocolate yogurt mayonnaise shortening "
+    "margarine vinegar wine juice lemon orange tomato onion onions celery carrots mushrooms beans peas corn "
+    "spinach fresh frozen dried melted unsalted granulated vegetable olive chicken beef bread breadcrumbs of"
+)
+"""Behind "1 c.", so many cups."""
+RATED = _words(
+    "km cm mm mi ft kg mg mcg µg μg ug ng lb lbs mL ml kL mmol nmol mol kWh MWh kW MW kJ MJ kcal MB "
+    "GB KB kB TB "
+    "Mb Gb Kb Mbit Gbit bits"
+)
+"""Units whose rates are also named without a number."""
+ALWAYS_BEHIND = _words(
+    "open available work works working running staffed operating operates call is are on run"
+)
+ALWAYS_AHEAD = _words(
+    "support service access coverage help care monitoring emergency assistance operation hotline"
+)
+"""Beside one of these "24-7" is always, rather than a score."""
+CITIES = _words("nyc la sf brooklyn manhattan queens bronx")
 SCORES = _words("star stars points imo imho tbh")
 PRESSURE = _words("pressure bp")
 OF = _words("of")
@@ -195,6 +223,12 @@ ROMAN_BEHIND = _words(
     "Group Rocky Rambo Fantasy GTA Mark Saturn Apollo Henry V Hamlet Vatican Olympiad Quest Mk Tier "
     "Lesson Module Category Factor Schedule "
     "Sc. sc. Ch. Fig. Sec. Art. Pt. Superbowl WrestleMania Mania Godfather "
+    "Year Paragraph Clause Exhibit Item Point Rule Sonata Symphony Sonnet Psalm Amendment Region "
+    "District Zone "
+    "Sector Line Model Series Form Attachment Note Problem Question Exercise Theorem Lemma Case "
+    "Study Experiment "
+    "Method Sample Cycle Legion Olympics Games Panel Plate Map Chart Test Block Tome Verse Stanza "
+    "Parts Chapters "
     "Generation Gen Corps Titan Halo Diablo Civilization Warcraft Starcraft Doom Plan"
 ) - {"Henry", "V", "Plan", "Hamlet"}
 SMALL_ROMANS = _words("ii iii iv vi vii viii ix xi xii xiii xiv xv xvi xvii xviii xix xx")
@@ -230,6 +264,7 @@ ZONES = (
     "|AWST|NZST"
     "|ET|CT|MT|PT"
 )
+SMALL_ZONES = "est|edt|cst|cdt|mst|mdt|pst|pdt|gmt|utc|cest|cet|bst|ist|jst|aest"
 ERAS = r"BCE?|B\.C\.E?\.?|AD|A\.D\.|CE|C\.E\."
 
 STREET_NAMES = _words(
@@ -238,6 +273,12 @@ STREET_NAMES = _words(
     "Bridge School River Court"
 )
 """Behind one of these "St." is a street though a capital follows."""
+BEFORE_SAINT = _words(
+    "Mount Port Lake Fort Sault Visit From In At Near The Of To And For Old East West North South"
+)
+"""Behind one of these in capitals "St" without a stop is a saint."""
+OWN = _words("your my his her our their an new updated current driver's what's whats any no")
+MOUNTAINS = {"Mt": "Mount", "Ft": "Fort"}
 STREETS = {
     **{"St": "Street", "Str": "Street", "Ave": "Avenue", "Av": "Avenue", "Blvd": "Boulevard", "Rd": "Road"},
     **{"Dr": "Drive", "Ln": "Lane", "Ct": "Court", "Pl": "Place", "Sq": "Square", "Ter": "Terrace"},

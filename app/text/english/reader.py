@@ -2,7 +2,7 @@
 
 import re
 
-from firstword.app.text.english import contexts, vocabulary
+from firstword.app.text.english import contexts, units, vocabulary
 from firstword.app.text.english.context import Tag
 from firstword.app.text.english.tagger import begins_sentence, is_saint, tag
 from firstword.app.text.english.verbalizer import verbalize
@@ -22,6 +22,7 @@ _SIGNS = {
         "⁺": " plus ",
         "⁻": " minus ",
         "√": " square root of ",
+        "∛": " the cube root of ",
         "π": " pi ",
         "∞": " infinity ",
     },
@@ -99,7 +100,7 @@ _NAMES_OR_FUNCTION = re.compile(
     rf"\W*(?:(?:{'|'.join(vocabulary.FUNCTIONS)})\(.*|[fgh]\([a-z]\)"
     r"|[A-Z][a-z]{2,}\.?[-–][A-Z][a-z]{2,}|[A-Za-z][-–][A-Za-z])\W*"
 )
-_MISSING_BLANK = re.compile(r"(?<=[a-z]{3})\.(?=[A-Z][a-z]{2,}(?:\W|$))")
+_MISSING_BLANK = re.compile(r"(?<=[a-z]{3})\.(?!(?:Com|Org|Net|Edu|Gov)\b)(?=[A-Z][a-z]{2,}(?:\W|$))")
 _SMALL_ROMAN = contexts.SMALL_ROMANS
 _LONGER = frozenset(
     {
@@ -108,6 +109,10 @@ _LONGER = frozenset(
         *vocabulary.WEEKDAYS,
         "Sun.",
         *_SMALL_ROMAN,
+        *("mon", "tue", "tues", "thu", "thur", "thurs", "fri"),
+        *units.SHORT,
+        *(f"{unit}." for unit in units.SHORT),
+        *("eta", "Mt", "Ft"),
     }
 )  # words that may stand for a longer one
 _IONS = frozenset({"Cl-", "Br-", "OH-"})
@@ -157,14 +162,16 @@ def ends_no_sentence(word: str, phrase: Phrase) -> bool:
 
 def _operator(text: str, phrase: Phrase) -> str:
     """An operator alone is read between numbers; a dash between words is a pause."""
-    if text in "≤≥" and not phrase.previous and phrase.following[:1].isdigit():
+    if text in "≤≥≈" and not phrase.previous and phrase.following[:1].isdigit():
         return vocabulary.OPERATORS[text]
     if not phrase.previous or not phrase.following:
         return ""
     if text in "-–—--":
         starts_line = "\n" in phrase.source
-        if text != "—" and _is_between_names(phrase):
+        if text != "—" and (_is_between_names(phrase) or _is_between_times(phrase)):
             return "to"
+        if not starts_line and _VARIABLE.fullmatch(phrase.previous) and _VARIABLE.fullmatch(phrase.following):
+            return "minus"
         return "" if starts_line or phrase.previous[-1:] in ",.;:!?-–—" else ","
     if text == "x":
         return text
@@ -176,6 +183,9 @@ def _operator(text: str, phrase: Phrase) -> str:
             return vocabulary.OPERATORS[text]
         is_one = phrase.previous[-1] in ",.;:!?" or (phrase.previous, phrase.following) == ("and", "or")
         return "" if is_one else ","
+    if text in "≤≥≈" or text in ("<=", ">="):
+        is_operand = _VARIABLE.fullmatch(phrase.previous) or phrase.previous[-1:].isdigit()
+        return ("is " if is_operand else "") + vocabulary.OPERATORS[text]
     is_counting = phrase.previous[-1:].isdigit() or phrase.following[:1].isdigit()
     return vocabulary.OPERATORS[text] if is_counting or text in _OPERATORS_ALONE else ""
 
@@ -186,6 +196,16 @@ def _is_between_names(phrase: Phrase) -> bool:
     return any(
         all(map(is_name, names)) for is_name in (vocabulary.is_weekday, vocabulary.MONTH_NAME.fullmatch)
     )
+
+
+_VARIABLE = re.compile(r"[a-zα-ω]")
+_TIME_OF_DAY = re.compile(r"\d.*|noon|midnight")
+
+
+def _is_between_times(phrase: Phrase) -> bool:
+    """Whether a dash stands behind or before noon: "noon - 3pm"."""
+    times = [word.strip(vocabulary.EDGES).lower() for word in (phrase.previous, phrase.following)]
+    return not {"noon", "midnight"}.isdisjoint(times) and all(map(_TIME_OF_DAY.fullmatch, times))
 
 
 def _is_special(text: str) -> bool:
@@ -214,7 +234,8 @@ def _join(text: str, phrase: Phrase) -> str:
             follows = text[len(written) + len(part.text) :]
             if part.kind == "date" and spoken[-1:] == "-" and spoken[-2:-1].islower():
                 spoken = f"{spoken[:-1]} "
-            more = verbalize(part, previous, _is_counted(part, previous, follows))
+            is_screen = part.kind == "measure" and _is_screen(follows, phrase)
+            more = verbalize(part, previous, is_screen or _is_counted(part, previous, follows))
             written += part.text
         else:
             more = part if part.isalnum() and part.isascii() else _signs_read(part)
@@ -230,9 +251,16 @@ def _join(text: str, phrase: Phrase) -> str:
             last = part.kind
         elif part.isspace() or part in ",.":
             last = last if part == "." else ""
-    if last in ("measure", "duration") and text.endswith(".") and phrase.following[:1].islower():
+    is_unit = last in ("measure", "duration") and text.endswith(".")
+    if is_unit and (phrase.following[:1].islower() or _is_screen(".", phrase)):
         return spoken.removesuffix(".")
     return spoken
+
+
+def _is_screen(follows: str, phrase: Phrase) -> bool:
+    """Whether a screen stands behind what it measures: "a 40 in. TV"."""
+    following = phrase.following.strip(vocabulary.EDGES + ".").lower()
+    return follows in ("", ".") and following in contexts.DISPLAYS
 
 
 def _is_counted(part: Tag, previous: str, follows: str) -> bool:

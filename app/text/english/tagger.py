@@ -51,6 +51,8 @@ def _long_form(word: str, phrase: Phrase) -> str | None:
         return "Saint" if is_saint(phrase) else "Street"
     if counted := _counted_form(word, following, phrase.previous):
         return counted
+    if told := _told_form(word, following, phrase):
+        return told
     is_day = word in vocabulary.WEEKDAYS and is_weekday(word, phrase)
     if is_day or (word == "Sun." and phrase.previous.lower() in contexts.KEPT):
         return vocabulary.WEEKDAYS[word.rstrip(".")]
@@ -71,6 +73,30 @@ def _long_form(word: str, phrase: Phrase) -> str | None:
     if word == "p.a." and not _EARNING.search(phrase.previous):
         return "P A"
     return _in_tables(word)
+
+
+def _told_form(word: str, following: str, phrase: Phrase) -> str | None:
+    """What a word without a full stop stands for before the one that tells, and a unit behind "per"."""
+    if word == "St":
+        return "Saint" if _is_saint_without_stop(phrase) else None
+    if word == "eta":
+        return "E T A" if _is_arrival(phrase) else None
+    if word in contexts.MOUNTAINS:
+        return contexts.MOUNTAINS[word] if following[:1].isupper() and following[1:].islower() else None
+    if word == "WW":
+        return "World War" if following in ("I", "II", "III", "1", "2", "3") else None
+    if word == "Sec." and following in ("of", "for"):
+        return "Secretary"
+    if word in contexts.COMPASS and word[-1] == "." and _ORDINAL.match(following):
+        return contexts.COMPASS[word]  # "E. 42nd St."
+    if word == "Mass." and following in ("Ave.", "Ave", "Avenue"):
+        return "Massachusetts"
+    if word == "Assoc.":
+        return "Associate" if following in _ASSOCIATES else None
+    if word in _SMALL_DAYS:  # "mon jan 4"
+        return vocabulary.WEEKDAYS[word.capitalize()] if vocabulary.MONTH_NAME.fullmatch(following) else None
+    unit = word.rstrip(".")
+    return units.UNITS[unit][0] if phrase.previous.lower() == "per" and unit in units.SHORT else None
 
 
 def _counted_form(word: str, following: str, previous: str) -> str | None:
@@ -132,8 +158,39 @@ def is_weekday(word: str, phrase: Phrase) -> bool:
     if word == "Sun" and previous.lower() in contexts.SUNNY:
         return _HOUR.match(following) is not None
     if word in vocabulary.WORDS_TOO:
+        if _HOUR.match(following) or (previous == "" and following in contexts.KEPT):
+            return True
+        if phrase.previous[-1:] in ",;" and following in contexts.KEPT:
+            return True
+        is_apart = previous == "" or previous.lower() in contexts.ON_DAY
+        if phrase.text[-1:] == "," and is_apart and following[:1].isdigit():
+            return True
         return following[:1].isdigit() and previous.lower() in contexts.ON_DAY
     return following[:1].isdigit() or following in ("-", "–")
+
+
+_ASSOCIATES = frozenset({"Prof.", "Professor", "Dean", "Director", "Editor", "Attorney", "Justice"})
+_SMALL_DAYS = frozenset(day.lower() for day in vocabulary.WEEKDAYS if day not in vocabulary.WORDS_TOO)
+
+
+def _is_saint_without_stop(phrase: Phrase) -> bool:
+    """ "in St Andrews", not "Wall St Journal" or "Main St Apt 2"."""
+    previous = phrase.previous.strip(vocabulary.EDGES)
+    is_name = (
+        previous[:1].isupper()
+        and previous not in contexts.BEFORE_SAINT
+        and phrase.previous[-1:] not in ".,:;!?"
+    )
+    return not is_name and is_saint(phrase)
+
+
+def _is_arrival(phrase: Phrase) -> bool:
+    """The time of an arrival in small letters, rather than the Greek letter."""
+    is_told = _CLOCK.match(phrase.following) is not None or phrase.text[-1:] in ":?"
+    return is_told or phrase.previous.lower().strip(vocabulary.EDGES) in contexts.OWN
+
+
+_CLOCK = re.compile(r"\d+(?:[:.]\d\d)?\s?(?:[ap]\.?m|min|hour)?|(?:is|was)$", re.IGNORECASE)
 
 
 def begins_sentence(word: str) -> bool:

@@ -86,7 +86,23 @@ EXACT: dict[str, tuple[str, str]] = {
         **{"GiB": "gibibyte", "TiB": "tebibyte", "Kb": "kilobit", "Mb": "megabit", "Gb": "gigabit"},
         **{"Mbit": "megabit", "Gbit": "gigabit", "MP": "megapixel", "px": "pixel", "ha": "hectare"},
         **{"kn": "knot", "kt": "knot", "kts": "knot", "ly": "light year", "ct": "carat", "lm": "lumen"},
-        **{"lx": "lux", "Bq": "becquerel", "Sv": "sievert", "mSv": "millisievert", "eV": "electronvolt"},
+        **{"Bq": "becquerel", "Sv": "sievert", "mSv": "millisievert", "eV": "electronvolt"},
+        **{
+            "Nm": "newton meter",
+            "µF": "microfarad",
+            "μF": "microfarad",
+            "uF": "microfarad",
+            "nF": "nanofarad",
+        },
+        **{
+            "pF": "picofarad",
+            "keV": "kiloelectronvolt",
+            "MeV": "megaelectronvolt",
+            "GeV": "gigaelectronvolt",
+        },
+        **{"TeV": "teraelectronvolt", "GPa": "gigapascal", "ng": "nanogram", "ug": "microgram"},
+        **{"nmol": "nanomole", "pmol": "picomole", "kA": "kiloampere", "kVA": "kilovolt ampere"},
+        **{"rad": "radian", "Mt": "megaton", "c": "cup"},
         **{"sq": "square", "pc": "piece", "pcs": "piece", "pkg": "package", "★": "star", "⭐": "star"},
     }.items()
 }
@@ -139,6 +155,8 @@ UNITS: dict[str, tuple[str, str]] = {
     },
     **{f"sq{dot} {form}": ("square mile", "square miles") for dot in ("", ".") for form in ("mile", "miles")},
     **{f"sq{dot} {form}": ("square foot", "square feet") for dot in ("", ".") for form in ("foot", "feet")},
+    **dict.fromkeys(("ft-lb", "ft-lbs", "lb-ft"), ("foot pound", "foot pounds")),
+    "dBA": ("decibel A", "decibels A"),
     "cc": ("cubic centimeter", "cubic centimeters"),
     "sqft": ("square foot", "square feet"),
     "m/s": ("meter per second", "meters per second"),
@@ -173,9 +191,13 @@ UNITS: dict[str, tuple[str, str]] = {
     "%": ("percent", "percent"),
     "‰": ("per mille", "per mille"),
     "lux": ("lux", "lux"),
+    "lx": ("lux", "lux"),
+    "pct": ("percent", "percent"),
+    "doz": ("dozen", "dozen"),
+    "fl. oz": ("fluid ounce", "fluid ounces"),
 }
 del UNITS["sq"]
-UNIT_WORDS = frozenset(word for unit in UNITS for word in unit.split()) | {
+UNIT_WORDS = frozenset(word for unit in UNITS for word in unit.split() if word != "c") | {
     "sq",
     "sq.",
     "fl",
@@ -184,6 +206,12 @@ UNIT_WORDS = frozenset(word for unit in UNITS for word in unit.split()) | {
     "cu.",
 }
 """As a text has them between blanks."""
+SHORT = frozenset(
+    unit
+    for unit in UNITS
+    if len(unit) > 1 and unit.isalpha() and unit not in ("in", "pt", "bar", "rad", "deg")
+)
+"""Written without a number behind "per"."""
 
 PERIODS = {
     **{
@@ -242,6 +270,8 @@ MONEY: dict[str, tuple[str, str, str, str]] = {
 }
 """By sign: one, several, one hundredth, several of them."""
 SIGNS = "".join(MONEY)
+
+CURRENCY_WORDS = frozenset(word for sign in "$€£¥₹" for word in MONEY[sign][:2])
 
 _DOLLARS = {
     **{
@@ -305,10 +335,13 @@ CODES: dict[str, tuple[str, str, str, str]] = {
     "ETH": ("ether", "ether", "", ""),
     "USDT": ("tether", "tether", "", ""),
 }
+SMALL_CODES = ("usd", "eur", "gbp", "jpy", "inr", "chf", "aud", "btc", "eth")
+CODES |= {code: CODES[code.upper()] for code in SMALL_CODES}
 """Before or behind a number."""
 PREFIXED: dict[str, tuple[str, str, str, str]] = {
     **{f"{land}$": (f"{name} dollar", f"{name} dollars", *_CENTS) for land, name in _DOLLARS.items()},
     **{f"{code}$": CODES[code] for code in ("USD", "CAD", "AUD", "NZD", "SGD", "HKD", "TWD")},
+    "zł": CODES["zł"],
     "R$": ("real", "reais", "centavo", "centavos"),
     "MX$": ("Mexican peso", "Mexican pesos", "centavo", "centavos"),
     "Mex$": ("Mexican peso", "Mexican pesos", "centavo", "centavos"),

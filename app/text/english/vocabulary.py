@@ -23,8 +23,8 @@ MONTH = (
     r"(?:[Jj]an(?:uary|\.)?|[Ff]eb(?:ruary|\.)?|[Mm]ar(?:ch|\.)?|[Aa]pr(?:il|\.)?|[Mm]ay|[Jj]une?\b|[Jj]un\.?"
     r"|[Jj]uly?\b|[Jj]ul\.?|[Aa]ug(?:ust|\.)?|[Ss]ep(?:tember|t?\.)?|[Ss]ept|[Oo]ct(?:ober|\.)?"
     r"|[Nn]ov(?:ember|\.)?|[Dd]ec(?:ember|\.)?"
-    r"|JAN(?:UARY)?|FEB(?:RUARY)?|MAR(?:CH)?|APR(?:IL)?|MAY|JUNE?|JULY?|AUG(?:UST)?|SEPT?(?:EMBER)?|OCT(?:OBER)?"
-    r"|NOV(?:EMBER)?|DEC(?:EMBER)?)"
+    r"|JAN(?:UARY|\.)?|FEB(?:RUARY|\.)?|MAR(?:CH)?|APR(?:IL)?|MAY|JUNE?|JULY?|AUG(?:UST|\.)?"
+    r"|SEPT?(?:EMBER|\.)?|OCT(?:OBER|\.)?|NOV(?:EMBER|\.)?|DEC(?:EMBER)?)"
 )
 
 WEEKDAYS = {
@@ -40,6 +40,13 @@ TITLES = {
     "Mr.": "Mister",
     "Mrs.": "Missus",
     "Ms.": "Miz",
+    **{"Wm.": "William", "Geo.": "George", "Chas.": "Charles", "Jas.": "James", "Jos.": "Joseph"},
+    **{"Thos.": "Thomas", "Robt.": "Robert"},
+    "mr.": "mister",
+    "mrs.": "missus",
+    "ms.": "miz",
+    "dr.": "doctor",
+    "prof.": "professor",
     "Messrs.": "Messieurs",
     "Prof.": "Professor",
     "Rev.": "Reverend",
@@ -180,6 +187,8 @@ ABBREVIATIONS = {
     "Dept.": "Department",
     "dept.": "department",
     "Assn.": "Association",
+    "Assoc.": "Association",
+    "Asst.": "Assistant",
     "Natl.": "National",
     "Intl.": "International",
     "Ave.": "Avenue",
@@ -241,7 +250,14 @@ PLACES = {
     **{"Minn.": "Minnesota", "Wis.": "Wisconsin", "Conn.": "Connecticut", "Colo.": "Colorado"},
     **{"Ala.": "Alabama", "Ark.": "Arkansas", "Ky.": "Kentucky", "Tenn.": "Tennessee", "Okla.": "Oklahoma"},
     **{"Nev.": "Nevada", "Neb.": "Nebraska", "Ga.": "Georgia", "Va.": "Virginia", "Md.": "Maryland"},
-    **{"Mont.": "Montana", "Kan.": "Kansas", "Vt.": "Vermont"},
+    **{
+        "Mont.": "Montana",
+        "Kan.": "Kansas",
+        "Vt.": "Vermont",
+        "Mass.": "Massachusetts",
+        "Wash.": "Washington",
+    },
+    **{"Ill.": "Illinois", "Ore.": "Oregon", "Pa.": "Pennsylvania", "N.J.": "New Jersey", "N.Y.": "New York"},
 }
 # Without a full stop.
 SHORT_FORMS = {
@@ -252,6 +268,15 @@ SHORT_FORMS = {
     "Qty": "Quantity",
     "qty": "quantity",
     "Rd": "Road",
+    "int'l": "international",
+    "Int'l": "International",
+    "nat'l": "national",
+    "Nat'l": "National",
+    "gov't": "government",
+    "Gov't": "Government",
+    "dep't": "department",
+    "Dep't": "Department",
+    "cont'd": "continued",
     "w/": "with",
     "w/o": "without",
     "w/in": "within",
@@ -283,6 +308,7 @@ OPERATORS = {
     ">": "is greater than",
     "≤": "at most",
     "≥": "at least",
+    "≈": "about",
     "≠": "is not equal to",
     ">=": "at least",
     "<=": "at most",
@@ -307,6 +333,9 @@ SCALES = {
     "mn": "million",
     "mln": "million",
     "mil": "million",
+    "mio": "million",
+    "Mio": "million",
+    "Mrd": "billion",
     "MM": "million",
     "bn": "billion",
     "Bn": "billion",

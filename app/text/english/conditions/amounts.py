@@ -6,12 +6,33 @@ from firstword.app.text.english import contexts, units, vocabulary
 from firstword.app.text.english.conditions.condition import Match
 from firstword.app.text.english.conditions.dates import is_decade, is_minutes
 from firstword.app.text.english.context import Context
+from firstword.app.text.english.numbers import DIGITS as NUMBERS
 
 # ruff: noqa: RUF001, RUF002  signs are meant
 
 
 def is_per(found: Match, context: Context) -> bool:
-    return all(per in units.PERIODS or per in units.UNITS for per in found["per"].split("/"))
+    return all(per in units.PERIODS or (per in units.UNITS and per != "c") for per in found["per"].split("/"))
+
+
+_WORD_BEHIND = re.compile(r"[A-Za-zµμ]*$")
+
+
+def is_per_behind_letters(found: Match, context: Context) -> bool:
+    """ "kg/d" and "5 users/h", not the variables of "x/y"."""
+    word = _WORD_BEHIND.search(found.string[: found.start()])
+    assert word is not None, found
+    is_counted = len(word[0]) > 1 or any(character.isdigit() for character in found.string[: word.start()])
+    return is_per(found, context) and (is_counted or len(found["per"]) > 1)
+
+
+def is_rate(found: Match, context: Context) -> bool:
+    """A unit of so much per so much, without a number: "speed in km/h"."""
+    unit, per = found["unit"], found["per"]
+    return f"{unit}/{per}" in _RATES or (len(unit) > 1 and unit in units.UNITS and unit in contexts.RATED)
+
+
+_RATES = frozenset(["m/s", "m/s²", "m/s2", "g/L", "g/l", "g/mol", "J/mol"])
 
 
 def is_money(found: Match, context: Context) -> bool:
@@ -21,11 +42,31 @@ def is_money(found: Match, context: Context) -> bool:
     )
 
 
+def is_money_with_code(found: Match, context: Context) -> bool:
+    """ "$50 CAD": whose dollars these are."""
+    return found["code"] in units.CODES and context.ahead(found.end())[:1] != "("
+
+
+def is_named_twice(found: Match, context: Context) -> bool:
+    """ "$5 dollars"."""
+    return found["currency"] in units.MONEY[found["sign"]][:2]
+
+
+_FUEL = re.compile(r"\d\.\d\d9")
+
+
+def is_grouped(found: Match, context: Context) -> bool:
+    """ "€20.000" is so many thousands, "€1.849" what a liter costs."""
+    return _FUEL.fullmatch(found["whole"]) is None
+
+
 def is_unit(found: Match, context: Context) -> bool:
     unit, per, end = found["unit"], found["per"], found.end()
     if unit not in units.UNITS or (per == "gas" and unit[0] == "°"):
         return False
     is_pack = per is not None and len(per) > 2 and per.islower() and per.isalpha()  # "5 mg/tablet"
+    if unit == "c":
+        return context.is_ahead(end + found.string.startswith(".", end), contexts.INGREDIENTS)
     if per and not is_pack and f"{unit}/{per}" not in units.UNITS and not is_per(found, context):
         return False
     is_apart = found.string[found.start("unit") - 1].isspace()
@@ -34,7 +75,7 @@ def is_unit(found: Match, context: Context) -> bool:
             return False  # "1-in-5"
         rest = found.string[end:].strip()
         is_closed = not context.ahead(end) and (not rest or rest[0] in ".,;:!?)")
-        is_sized = context.is_ahead(end, contexts.MEASURED | {"x", "×", "by"})
+        is_sized = context.is_ahead(end, contexts.MEASURED | contexts.DISPLAYS | {"x", "×", "by"})
         has_feet = bool(re.search(r"(?:ft|feet|foot|x|by|\bin\s?×)\s$", found.string[: found.start()]))
         return not is_apart or is_closed or is_sized or has_feet
     if unit == "A" and _VOLTS.search(found.string[: found.start()]):
@@ -74,6 +115,7 @@ def is_unit_alone(found: Match, context: Context) -> bool:
         "F",
         "M",
         "B",
+        "c",
     )
 
 
@@ -129,7 +171,7 @@ def is_behind_long_number(found: Match, context: Context) -> bool:
     """A unit behind a power of ten, or digits in groups: "3e8 m/s", "1 000 000 km"."""
     before = f"{context.phrase.before} {context.text[: found.start()]}".rstrip()
     unit = found["unit"]
-    if _LONG_NUMBER.search(before) is None or unit in ("in", "A", "C", "d", "t", "h"):
+    if _LONG_NUMBER.search(before) is None or unit in ("in", "A", "C", "d", "t", "h", "c"):
         return False
     return unit in units.UNITS and (not found["per"] or is_per(found, context))
 
@@ -174,7 +216,10 @@ def is_measured_fraction(found: Match, context: Context) -> bool:
     if found["unit"] in ('"', "″"):
         return has_inches(found, context)
     if found["unit"] == "in":
-        return found["whole"] is not None and not context.ahead(found.end())
+        return not context.ahead(found.end())
+    if found["unit"] == "c":
+        end = found.end()
+        return context.is_ahead(end + found.string.startswith(".", end), contexts.INGREDIENTS)
     return len(found["unit"]) > 1 and found["unit"] in units.UNITS
 
 
@@ -185,6 +230,32 @@ def is_part(found: Match, context: Context) -> bool:
     ahead = context.ahead(found.end()).strip(vocabulary.EDGES + ".").lower()
     is_measured = ahead == "of" or ahead in units.UNITS or ahead in contexts.PARTED
     return not is_measured and context.is_behind(found.start(), contexts.PAGED)
+
+
+def is_type(found: Match, context: Context) -> bool:
+    """The size of letters, rather than so many pints."""
+    return context.is_ahead(found.end(), contexts.TYPEFACES)
+
+
+_COUNT = frozenset([*"23456789", *NUMBERS[2:], "ten", "several", "many", "no"])
+
+
+def is_plural(found: Match, context: Context) -> bool:
+    """ "two 5s" and "100s of people", rather than so many seconds."""
+    if found["digits"] in ("10", "100", "1000"):
+        return context.is_ahead(found.end(), contexts.OF)
+    return len(found["digits"]) == 1 and context.is_behind(found.start(), _COUNT)
+
+
+def is_improper_alone(found: Match, context: Context) -> bool:
+    """ "5/2" as the whole text, which among others may be a day."""
+    parts = int(found["above"]), int(found["below"])
+    is_other = parts in contexts.NO_FRACTIONS or sum(parts) == 100 or (parts[0] == parts[1] > 1)
+    return (
+        (parts[0] >= parts[1] or parts[1] > 31)
+        and not is_other
+        and context.is_alone(found.start(), found.end())
+    )
 
 
 def is_points(found: Match, context: Context) -> bool:
@@ -255,6 +326,10 @@ def is_from_measure(found: Match, context: Context) -> bool:
     return any({low["unit"], high["unit"]} <= units_of for units_of in _DIMENSIONS)
 
 
+def is_before_noon(found: Match, context: Context) -> bool:
+    return context.is_ahead(found.end(), frozenset(["noon", "midnight"]))
+
+
 def is_basis(found: Match, context: Context) -> bool:
     """Hundredths of a percent, rather than bits per second, of which there are more."""
     if found["unit"] == "bp":  # also pairs of bases
@@ -278,8 +353,11 @@ def is_rare_fraction(found: Match, context: Context) -> bool:
         return False
     is_improper = above > 12 and below < 10 and above % below > 0
     before = f"{context.phrase.before} {context.text[: found.start()]}"
+    is_chance = above == 1 and not 1900 < below < 2000 and below != 2001
+    is_small = above < below > 31 and (is_chance or context.is_ahead(found.end(), contexts.CHANCES))
+    is_small = is_small and not context.is_behind(found.start(), contexts.FILES | contexts.NAMED_BY_CODE, 2)
     is_factor = above > below and contexts.SCALED.search(before) is not None
-    return is_improper or is_factor or context.is_ahead(found.end(), contexts.OF)
+    return is_improper or is_small or is_factor or context.is_ahead(found.end(), contexts.OF)
 
 
 def is_proper_in_formula(found: Match, context: Context) -> bool:
@@ -287,13 +365,15 @@ def is_proper_in_formula(found: Match, context: Context) -> bool:
 
 
 def is_score(found: Match, context: Context) -> bool:
-    """So many of five, ten or a hundred points."""
+    """So many of five, ten or a hundred points; of others where a score is told."""
     if int(found["above"].partition(".")[0]) > int(found["below"]):
         return False
     ahead = context.ahead(found.end()).strip(vocabulary.EDGES + ".").lower()
     if ahead == "of" or ahead in units.UNITS or ahead in contexts.PARTED:
         return False
     last, verb, *_ = [*context.behind(found.start(), 2), "", ""]
+    if found["below"] not in ("5", "10", "100"):
+        return last.lower() in contexts.SCORED or last.lower() == "got"
     is_given = last in ("it", "a") and verb.lower() in contexts.GIVEN and not ahead
     is_scored = context.is_behind(found.start(), contexts.SCORED, 2)
     is_full = found["above"] == found["below"] == "10" and not verb + last and ahead in contexts.PRAISED
@@ -302,6 +382,18 @@ def is_score(found: Match, context: Context) -> bool:
 
 def is_formula(found: Match, context: Context) -> bool:
     return context.has_equals
+
+
+def is_multiple(found: Match, context: Context) -> bool:
+    """ "3x as fast", not the variable of "2x + 1"."""
+    return not context.has_equals and _ALGEBRA.search(context.text) is None
+
+
+_ALGEBRA = re.compile(r"[²³^]|[\dx] [+−] ?\d*[a-z]?\b|x [-–] \d")
+
+
+def is_quotient(found: Match, context: Context) -> bool:
+    return context.has_equals and "==" not in found.string
 
 
 def is_no_formula(found: Match, context: Context) -> bool:

@@ -34,6 +34,39 @@ def is_behind_code(found: Match, context: Context) -> bool:
     )
 
 
+def is_behind_place(found: Match, context: Context) -> bool:
+    """ "NYC 10036" and "California 90210", rather than so many of what follows."""
+    place = next(iter(context.behind(found.start())), "")
+    if counts(context.ahead(found.end())):
+        return False
+    return place.lower() in contexts.CITIES or (place in _STATES and not found["zip"].endswith("00"))
+
+
+_STATES = frozenset(name.rpartition(" ")[2] for name in contexts.STATES.values()) - {"C"}
+
+
+def is_airplane(found: Match, context: Context) -> bool:
+    """ "the 787-9", not a score."""
+    return context.is_alone(found.start(), found.end()) or context.is_behind(found.start(), contexts.ARTICLES)
+
+
+def is_always(found: Match, context: Context) -> bool:
+    """ "24-7 support", not "won 24-7"."""
+    return (
+        context.is_alone(found.start(), found.end())
+        or context.is_behind(found.start(), contexts.ALWAYS_BEHIND)
+        or context.is_ahead(found.end(), contexts.ALWAYS_AHEAD)
+    )
+
+
+_LETTERS_AND_NUMBER = re.compile(r"(?<![\w-])[A-Za-z]{2,}-\d+$")
+
+
+def is_part_of_code(found: Match, context: Context) -> bool:
+    """The second hyphen of "ISO-8859-1"."""
+    return _LETTERS_AND_NUMBER.search(found.string[: found.start()]) is not None
+
+
 def is_named(found: Match, context: Context) -> bool:
     """ "the code's 2580"."""
     word = next(iter(context.behind(found.start())), "")
@@ -106,6 +139,16 @@ def is_pixels(found: Match, context: Context) -> bool:
 def is_mixed(found: Match, context: Context) -> bool:
     """Digits and letters of a code, rather than "5ft10in"."""
     return not any(len(part) > 1 and part in units.UNITS for part in re.findall("[a-z]+", found[0]))
+
+
+_SYMBOLS = re.compile(r"(?<![\w-])((?:[A-Z][a-z]?\d?)+)$")
+
+
+def is_of_elements(found: Match, context: Context) -> bool:
+    """The charge of "SO4 2-"."""
+    before = _SYMBOLS.search(found.string[: found.start()])
+    symbols = re.findall("[A-Z][a-z]?", before[0]) if before else []
+    return len(symbols) > 1 and contexts.ELEMENTS.issuperset(symbols)
 
 
 def is_chemical(found: Match, context: Context) -> bool:

@@ -69,6 +69,11 @@ def is_month(found: Match, context: Context) -> bool:
     if found["month"] not in ("may", "march", "mar", "sep", "dec", "jan"):
         return True
     groups = found.groupdict()
+    if context.is_alone(found.start(), found.end()):
+        return True
+    last = next(iter(context.behind(found.start())), "")
+    if vocabulary.is_weekday(last.rstrip(".").capitalize()):
+        return True
     if groups.get("year") or found[0][-2:] in ("st", "nd", "rd", "th"):
         return True
     is_first = not context.behind(found.start()) and found["month"] in ("sep", "dec", "jan")
@@ -94,12 +99,29 @@ def is_month_of_year(found: Match, context: Context) -> bool:
     """ "from 09/2024", not "Resolution 7/2024"."""
     if context.is_behind(found.start(), contexts.FILES) or context.is_ahead(found.end(), contexts.PARTS):
         return False
+    if context.is_alone(found.start(), found.end()):
+        return True
     if found["first"] == "1":
         return False  # "by 1/2000", a fraction
     last, month, *_ = [*context.behind(found.start(), 2), "", ""]
     is_end = last in ("to", "and") and _MONTH_OF_YEAR.fullmatch(month) is not None
     is_told = context.is_behind(found.start(), contexts.MONTH_OF_YEAR_BEHIND)
     return found["first"][0] == "0" or is_end or is_told
+
+
+def is_year_and_month(found: Match, context: Context) -> bool:
+    """ "2024-03", neither the years 2003 to 2004 nor the number of a file."""
+    if int(found["first"]) > int(found["year"][2:]):
+        return False
+    named = contexts.FILES | contexts.NAMED_BY_CODE | contexts.ORDERS | contexts.CODES
+    return not context.is_behind(found.start(), named, 2)
+
+
+def is_next_year(found: Match, context: Context) -> bool:
+    """ "the 2003-04 season"."""
+    return int(found["last"]) == int(found["year"][2:]) + 1 and not context.is_behind(
+        found.start(), contexts.FILES | contexts.NAMED_BY_CODE, 2
+    )
 
 
 def is_duration(found: Match, context: Context) -> bool:
@@ -130,6 +152,19 @@ def is_elapsed(found: Match, context: Context) -> bool:
         return False
     is_short = len(found["hours"]) == 1 or found["hours"] == "00"
     return is_short or context.is_behind(found.start(), contexts.DURATIONS)
+
+
+_RATIOS = frozenset(["ratio", "odds", "split", "proportion", "mix"])
+
+
+def is_elapsed_minutes(found: Match, context: Context) -> bool:
+    """ "He ran 10 km in 45:30", not a ratio of 70:30."""
+    if int(found["minutes"]) + int(found["seconds"]) == 100 or context.is_behind(found.start(), _RATIOS, 4):
+        return False
+    return context.is_behind(found.start(), contexts.DURATIONS - _IS)
+
+
+_IS = frozenset(["is", "was", "of", "for"])
 
 
 def is_age(found: Match, context: Context) -> bool:

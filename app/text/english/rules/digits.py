@@ -9,6 +9,7 @@ from firstword.app.text.english.rules.patterns import (
     DAY,
     HALF,
     LAST_DAY,
+    MIXED,
     MONTH,
     NUMBER,
     PER,
@@ -27,8 +28,9 @@ from firstword.app.text.english.rules.patterns import (
 DIGITS = compile_rules(
     (
         "telephone.number",
-        r"(?<![\w.,$€£(])(?:(?:1[ .-])?(?:\(\d{3}\) ?|\d{3}[ ./-])\d{3}[ .-]\d{4}|\d{3}-\d{4}"
-        r"|0\d{2,4} \d{3,4} \d{3,4}|0\d{4} \d{6}|0\d(?: \d\d){4}|\d{10,15})(?:\sx(?P<extension>\d{1,5}))?"
+        r"(?<![\w.,$€£(])(?:(?:1[ .-])?(?:\(\d{3}\)[ -]?|\d{3}[ ./-])\d{3}[ .-]\d{4}|\d{3}-\d{4}"
+        r"|0\d{2,4} \d{3,4} \d{3,4}|0\d{4} \d{6}|0\d(?: \d\d){4}|(?!\d*000000(?!\d))\d{10,15})"
+        r"(?:\sx(?P<extension>\d{1,5}))?"
         r"(?!\w|[.,]\d|-\d)",
     ),
     (
@@ -66,6 +68,7 @@ DIGITS = compile_rules(
         "date.day_first",
         rf"(?<![\w.,:/-])(?P<day>[12]\d|3[01]|0?[1-9])(?P<gap>-?){MONTH}(?P=gap){YEAR}(?![\w-])",
     ),
+    ("date.day_first", rf"(?<![\w.,:/-])(?P<day>[12]\d|3[01]|0?[1-9])-{MONTH}-(?P<year>\d\d)(?![\w-])"),
     ("serial.hexadecimal", r"(?<!\w)0x[0-9A-Fa-f]+\b"),
     ("serial.hexadecimal", r"(?<![\w:])(?=[\d:]*[A-F])[0-9A-F]{2}(?::[0-9A-F]{2})+(?![\w:])"),
     (
@@ -79,7 +82,7 @@ DIGITS = compile_rules(
         r"(?<![\w.,-])(?P<zip>\d{5}(?:-\d{4})?)(?![\w-])",
         behind(frozenset(["zip", "zipcode"]), 2),
     ),
-    ("telephone.letters", r"(?<!\w)(?:1-)?[89]\d\d-(?P<name>[A-Z][A-Z-]{2,})\b"),
+    ("telephone.letters", r"(?<!\w)(?:1-)?[89]\d\d-(?:\d{3}-)?(?P<name>[A-Z][A-Z-]{2,})\b"),
     (
         "date.iso",
         r"(?<![\d/-])(?P<year>\d{4})([-/.])(?P<first>\d\d?)\2(?P<second>\d\d?)(?![\d/-])",
@@ -95,6 +98,9 @@ DIGITS = compile_rules(
     ),
     ("date.week", r"(?<!\w)(?P<year>\d{4})-W(?P<week>\d\d)(?:-(?P<weekday>[1-7]))?(?!\w)"),
     ("cardinal.plural", r"(?<=\dx)(?P<digits>\d{1,2})s\b"),
+    ("cardinal.plural", r"(?<![\w.,$])(?P<digits>\d{1,4})['’]?s\b", amounts.is_plural),
+    ("serial.models", r"(?<![\w.,$])(?P<digits>7[0-8]7)s\b"),
+    ("date.decade", r"(?<![\w.'’$])(?P<digits>[2-9]0)s(?=[-–][2-9]0s\b)"),
     (
         "date.days",
         r"(?<![\d/.-])(?P<first>\d\d?)/(?P<second>\d\d?)\s?[-–—]\s?"
@@ -111,6 +117,16 @@ DIGITS = compile_rules(
         r"(?<![\d/.-])(?P<first>0?[1-9]|1[0-2])/(?P<year>(?:19|20)\d\d)(?!\w|[/-]\d|[.,]\d)",
         dates.is_month_of_year,
     ),
+    (
+        "date.year_and_month",
+        r"(?<![\w./-])(?P<year>(?:19|20)\d\d)-(?P<first>0[1-9]|1[0-2])(?![\w/-]|[.,:]\d)",
+        dates.is_year_and_month,
+    ),
+    (
+        "date.range",
+        r"(?<![\w,.$-])(?P<year>(?:19|20)0\d)-(?P<last>0[1-9])(?![\w/:-]|[.,]\d)",
+        dates.is_next_year,
+    ),
     ("serial.year", r"(?<![\d-])(?P<year>19\d\d|20\d\d)-(?P<digits>0\d+)(?![\d-])"),
     (
         "serial.year",
@@ -123,6 +139,9 @@ DIGITS = compile_rules(
         lambda found, context: context.is_ahead(found.end(), frozenset(["record", "season", "mark"])),
     ),
     ("serial.groups", r"(?<![\d])\d+(?:-\d+){2,}(?![\d/])", amounts.is_no_formula),
+    ("digits.zip", r"(?<![\w.,$-])(?P<zip>\d{5}-\d{4})(?![\w-]|[.,]\d)"),
+    ("digits.zip", r"(?<![\w.,$-])(?P<zip>\d{5})(?![\w%°-]|[.,:]\d)", codes.is_behind_place),
+    ("cardinal.always", r"(?<![\w.,$€£-])24-7(?!\w|[.,-]\d|-)", codes.is_always),
     ("serial.groups", r"(?<![\d.,-])\d{1,4}-\d{3,7}(?:-[A-Z])?(?![\w-]|[.,]\d)", codes.is_filed),
     ("serial.groups", r"(?<![\d-])\d+-0\d+(?![\d:-])", lambda found, context: ":" not in found.string),
     ("serial.groups", r"(?<![\d.,-])\d{4}(?: \d{4}){2,}(?: \d{1,4})?(?![\d.,]\d|\d)"),
@@ -162,7 +181,7 @@ DIGITS = compile_rules(
         r"(?<![\d.,:/$])(?P<number>\d{1,3})(?P<unit>d|w|y|mo)(?!\w)",
         lambda found, context: context.is_ahead(found.end(), frozenset(["ago"])),
     ),
-    ("cardinal.always", r"(?<![\w.,/])24/7/365(?![\w/])"),
+    ("cardinal.all_year", r"(?<![\w.,/])24/7/365(?![\w/])"),
     ("duration.aged", r"(?<![\w.,:/$])(?P<number>\d{1,3})(?:yo|\s?y/o)(?!\w)", dates.is_age),
     ("duration.age", r"(?<![\w.,:/$])(?P<number>\d{1,3})(?:yo|\s?y/o)(?!\w)"),
     (
@@ -188,6 +207,16 @@ DIGITS = compile_rules(
     ),
     (
         "time.hour",
+        r"(?<![\d.,:])(?<!\d/)(?P<hour>1[0-2]|0?[1-9]):00(?!\d)",
+        lambda found, context: context.ahead(found.end()).startswith(("o'clock", "o’clock")),
+    ),
+    (
+        "duration.clock",
+        r"(?<![\d.,:])(?P<hours>(?!))?(?P<minutes>2[5-9]|[3-9]\d):(?P<seconds>[0-5]\d)(?![\d:])",
+        dates.is_elapsed_minutes,
+    ),
+    (
+        "time.hour",
         r"(?<![\d.,:])(?<!\d/)(?P<hour>1[0-2]|0?[1-9]):00(?=\s?[-–—]\s?\d\d?(?::\d\d)?\s?[AaPp]\.?[Mm]\b)",
     ),
     (
@@ -196,7 +225,14 @@ DIGITS = compile_rules(
         rf"|2[0-4]):(?P<minutes>[0-5]\d)(?::(?P<seconds>[0-5]\d))?{HALF}?{ZONE}(?![\d:])",
     ),
     ("time.hour", rf"(?<![\d.,:])(?<!\d/)(?P<hour>1[0-2]|0?[1-9]){HALF}{ZONE}(?!\w)"),
-    ("serial.network", r"(?<![\w.])(?P<digits>\d+(?:\.\d+){3,})(?!\d)(?::\d{2,5}\b)?"),
+    (
+        "serial.network",
+        r"(?<![\w.])(?P<digits>\d+(?:\.\d+){3,})(?!\d)(?::\d{2,5}\b)?(?P<path>/[\w./-]*\w)?",
+    ),
+    (
+        "cardinal.european",
+        r"(?<![\w.,])(?P<number>[1-9]\d{0,2}(?:\.\d{3})+),(?P<decimals>\d\d?)(?!\d|[.,]\d|\s?(?:€|EUR))",
+    ),
     (
         "cardinal.grouped",
         r"(?<![\w.])(?P<number>[1-9]\d{0,2}\.\d{3}\.000)(?![\w.])",
@@ -225,7 +261,7 @@ DIGITS = compile_rules(
             context.is_ahead(found.end(), contexts.SIZES) or context.behind(found.start()) == ["x"]
         ),
     ),
-    ("measure.inches", r"(?P<number>\d+(?:\.\d+)?)(?:″|\"(?!\w))", amounts.has_inches),
+    ("measure.inches", r"(?P<number>\d+(?:\.\d+)?)(?:″|\"(?!\w)|''(?!\w))", amounts.has_inches),
     ("measure.degrees", r"(?<![\w.])(?P<number>\d+\.\d+)(?P<unit>[CF])\b"),
     (
         "measure.degrees",
@@ -238,7 +274,7 @@ DIGITS = compile_rules(
     ),
     (
         "fraction.score",
-        r"(?<![\w/.,$€£])(?P<above>\d{1,2}(?:\.\d)?)/(?P<below>5|10|100)(?![\w/]|[.,]\d)",
+        r"(?<![\w/.,$€£])(?P<above>\d{1,3}(?:\.\d)?)/(?P<below>5|\d0|[1-9]\d0|[1-9]5)(?![\w/]|[.,]\d)",
         amounts.is_score,
     ),
     (
@@ -248,9 +284,14 @@ DIGITS = compile_rules(
     ),
     (
         "measure.fraction",
-        r"(?<![\w/.,])(?:(?P<whole>\d{1,3})\s)?(?P<above>\d{1,3})/(?P<below>\d{1,4})[\s-]?"
+        rf"(?<![\w/.,])(?:(?P<whole>\d{{1,3}}){MIXED})?(?P<above>\d{{1,3}})/(?P<below>\d{{1,4}})[\s-]?"
         r"(?P<unit>[A-Za-z]{1,4}|[\"″])(?![\w/])",
         amounts.is_measured_fraction,
+    ),
+    (
+        "fraction.rare",
+        r"(?<![\w/.,-])(?P<whole>(?!))?(?P<above>\d{1,3})/(?P<below>[1-9]|10|12|16|20|[3-9]\d|100)(?![\w/-]|[.,]\d|\s?=)",
+        amounts.is_improper_alone,
     ),
     (
         "fraction.rare",
@@ -264,7 +305,8 @@ DIGITS = compile_rules(
     ),
     (
         "fraction.common",
-        r"(?<![\w/.,])(?:(?P<whole>\d{1,3})\s)?(?P<above>\d{1,3})/(?P<below>\d{1,4})(?:rds?|ths?|nds?)?(?![\d/=]|[.,]\d|\s?=)",
+        rf"(?<![\w/.,])(?:(?P<whole>\d{{1,3}}){MIXED})?(?P<above>\d{{1,3}})/(?P<below>\d{{1,4}})(?:rds?|ths?|nds?)?"
+        r"(?![\d/=]|[.,]\d|\s?=)",
     ),
     (
         "date.decade",
@@ -282,10 +324,11 @@ DIGITS = compile_rules(
     ),
     (
         "money.behind",
-        rf"(?<![\d.,:/]){NUMBER}(?:\s?{SCALE})?\s?(?P<sign>{SIGN}|{CODE}){PER_PRICE}",
+        rf"(?<![\d.,:/]){NUMBER}(?:\s?{SCALE}\.?)?\s?(?P<sign>{SIGN}|{CODE}){PER_PRICE}",
         amounts.is_money,
     ),
     ("date.era", rf"(?<![\w,.])(?P<digits>\d{{1,4}}|\d{{1,3}}(?:,\d{{3}})+)\s(?P<era>{contexts.ERAS})(?!\w)"),
+    ("measure.type", rf"(?<![\d.,:/]){NUMBER}[\s-]?pt\b", amounts.is_type),
     ("measure.basis", rf"(?<![\d.,:/]){NUMBER}\s?(?P<unit>bps?)\b", amounts.is_basis),
     ("measure.points", rf"(?<![\d.,:/]){NUMBER}\s?pts\b", amounts.is_points),
     ("measure.percentage", rf"(?<![\d.,:/$€£¥]){NUMBER}\s?pp\b", amounts.is_percentage_point),
@@ -308,16 +351,24 @@ DIGITS = compile_rules(
         lambda found, context: not context.has_equals,
     ),
     ("date.year", rf"(?<![\w,.])(?!1000){YEAR}(?![\w%°]|-\d)", dates.is_year),
+    ("cardinal.scaled", rf"(?<![A-Za-z]){NUMBER}\s(?P<scale>bn|tn|mln)\b"),
     ("cardinal.letters", r"(?<![\w.])(?P<number>401)\(?(?P<letter>[kK])\b\)?"),
-    ("cardinal.scaled", rf"(?<![A-Za-z]){NUMBER}(?P<scale>[kKMBT]|[bt]n)\b(?!-)", amounts.is_scale),
-    ("ordinal.number", r"(?P<number>\d{1,3}(?:,\d{3})+|\d+)-?(?:[Ss][Tt]|[Nn][Dd]|[Rr][Dd]|[Tt][Hh])\b"),
+    ("cardinal.scaled", rf"(?<![A-Za-z]){NUMBER}(?P<scale>[kKMBT]|[bt]n)\b(?!-(?!\d))", amounts.is_scale),
+    (
+        "ordinal.number",
+        r"(?P<number>\d{1,3}(?:,\d{3})+|\d+)-?(?:[Ss][Tt]|[Nn][Dd]|[Rr][Dd]|[Tt][Hh])(?P<several>s)?\b",
+    ),
     (
         "serial.standard",
         r"(?<![\w.,])(?P<number>\d{3,5})(?P<part>-\d{1,2})?:(?P<year>(?:19|20)\d\d)(?![\d:])",
         behind(frozenset(["iso", "iec", "en", "iso/iec"])),
     ),
     ("range.ratio", r"(?<![\w:])(?P<low>\d+):(?P<high>\d+)(?![\d:])"),
-    ("serial.model", r"(?<![\w.,$:-])(?P<digits>7[0-8]7)-(?P<variant>[1-9]00)(?=(?:ER|LR|F)?(?![\w-]))"),
+    (
+        "serial.model",
+        r"(?<![\w.,$:-])(?P<digits>7[0-8]7)-(?P<variant>[1-9]00)(?=(?:ER|LR|F)?(?![\w-]))",
+    ),
+    ("serial.model", r"(?<![\w.,$:-])(?P<digits>7[0-8]7)-(?P<variant>[89]|10)(?![\w-])", codes.is_airplane),
     (
         "serial.model",
         r"(?<![\w.,$:-])(?P<digits>\d{3})-(?P<variant>\d{1,3})(?![\w-])",

@@ -8,6 +8,7 @@ from firstword.app.text.english.rules.patterns import AMOUNT, NOUN, PER_PRICE, S
 # ruff: noqa: RUF001  typographic dashes, quotes and signs are meant
 
 OFFSET = r"(?:(?<=UTC)|(?<=GMT))(?P<sign>[+−-])(?P<hours>\d\d?):(?P<minutes>[0-5]\d)(?![\d:])"
+LOW_SCALE = SCALE.replace("<scale>", "<low_scale>")
 CURRENCIES = compile_rules(
     (
         "money.range",
@@ -16,11 +17,36 @@ CURRENCIES = compile_rules(
         amounts.is_money,
     ),
     (
+        "money.range",
+        rf"(?P<sign>{SIGN})\s?(?P<low>{AMOUNT})[\s-]?{LOW_SCALE}\s?[-–—]\s?{SIGN}(?P<number>{AMOUNT})[\s-]?{SCALE}{PER_PRICE}",
+        amounts.is_money,
+    ),
+    (
+        "money.grouped",
+        r"(?P<sign>€)\s?(?P<whole>\d{1,3}(?:\.\d{3})+)(?P<cents>(?!))?(?P<per>(?!))?(?!\d|[.,]\d)",
+        amounts.is_grouped,
+    ),
+    (
+        "money.amount",
+        rf"(?P<sign>{SIGN})\s?(?P<number>{AMOUNT})(?:[\s-]?{SCALE})?\s(?P<code>[A-Z]{{3}})(?P<per>(?!))?(?![\w-])",
+        amounts.is_money_with_code,
+    ),
+    (
+        "money.amount",
+        rf"(?P<sign>{SIGN})\s?(?P<number>{AMOUNT})(?:[\s-]?{SCALE})?(?P<per>(?!))?\s(?P<currency>[a-z]{{3,7}})\b",
+        amounts.is_named_twice,
+    ),
+    (
+        "money.amount",
+        rf"(?P<sign>{SIGN})(?P<minus>[-−])(?P<number>{AMOUNT}|\.\d+)(?:[\s-]?{SCALE})?{PER_PRICE}",
+        amounts.is_money,
+    ),
+    (
         "money.comma",
         rf"(?P<sign>€)\s?(?P<whole>\d{{1,3}}(?:\.\d{{3}})*),(?P<cents>\d\d)(?!\d|[.,]\d){PER_PRICE}",
         amounts.is_money,
     ),
-    ("money.decade", rf"(?P<sign>{SIGN})(?P<number>[1-9]0)s\b"),
+    ("money.decade", rf"(?P<sign>{SIGN})(?P<number>[1-9]0|[125]|100)s\b"),
     (
         "money.amount",
         rf"(?P<sign>{SIGN})\s?(?P<number>{AMOUNT}|\.\d+)(?P<gap>[\s-]?)(?:{SCALE}){NOUN}{PER_PRICE}",
@@ -32,7 +58,7 @@ OTHERS = compile_rules(
     ("time.offset", OFFSET),
     (
         "telephone.number",
-        r"(?<![\w.,$€£])(?:\+\d[\d .()-]{6,20}\d|\(\d{3}\) ?\d{3}[ .-]\d{4}"
+        r"(?<![\w.,$€£])(?:\+\d[\d .()-]{6,20}\d|\(\d{3}\)[ -]?\d{3}[ .-]\d{4}"
         r"|\(0\d{0,4}\)(?: |(?<=\(0\))\d{2,4} )\d{3,4} \d{3,4}"
         r"|\(0\d{2,4}\) (?!(?:19|20)\d\d-(?:19|20)\d\d(?!\d))\d{3,4}-\d{4})(?:\sx(?P<extension>\d{1,5}))?"
         r"(?!\w|[.,]\d|-\d)",
@@ -41,6 +67,11 @@ OTHERS = compile_rules(
     ("cardinal.sign", r"(?P<number>[①-⑳❶-❿])"),
     ("formula.power", r"(?<=[\w)])\^\(?(?P<power>[-−]?\w{1,9})\)?"),
     ("formula.charge", r"(?<=[\w)])(?P<raised>[²³⁴]?)(?P<sign>[⁺⁻]+)(?![\w⁰¹²³⁴-⁹])"),
+    (
+        "formula.charge",
+        r"(?:(?<=[A-Z]\d)|(?<=[A-Z]))\s?(?P<raised>[1-4])(?P<sign>[+-])(?![\w-])",
+        codes.is_of_elements,
+    ),
     ("formula.power", r"(?<=[\w)])(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+)"),
     (
         "formula.by",
@@ -70,7 +101,8 @@ OTHERS = compile_rules(
     ("formula.by", r"(?<=[\w\"'.])\s(?P<sign>x)\s(?=\d)"),
     ("formula.limit", r"(?<![\w)%°])(?<![\w)%°]\s)(?P<sign>[<>])(?=[\d.])"),
     ("formula.compare", r"(?P<sign>[<>≤≥≠≈])\s?(?=[\d.])"),
-    ("serial.hyphen", r"(?:(?<=\bi[3579])|(?<=[A-Z]{2}\d))-(?=\d{4,5}[A-Z]{0,2}\b)"),
+    ("serial.hyphen", r"(?:(?<=\bi[3579])|(?<=[A-Z]{2}\d)|(?<=\b[A-Z]\d))-(?=\d{4,5}[A-Z]{0,2}\d?\b)"),
+    ("serial.hyphen", r"(?<=\d)-(?=\d)", codes.is_part_of_code),
     ("serial.hyphen", r"(?<=\bx86)-(?=64\b)"),
     ("serial.hyphen", r"(?<=\bA3\d0)-(?=(?:[1-9]00|1000)\b)"),
     ("serial.hyphen", r"(?<=\d)-(?=\d+(?:\.\d+)?[BM]\b)", codes.is_model_size),
@@ -82,16 +114,19 @@ OTHERS = compile_rules(
     ("range.to", rf"(?<=\w)\s?[-–]\s?(?={vocabulary.MONTH}\s\d)", dates.is_from_month),
     ("range.to", rf"(?<=[a-z.])\s?[-–]\s?(?=\d\d?\s{vocabulary.MONTH}\b)", dates.is_behind_day_and_month),
     ("range.to", r"(?<=[A-Za-z])\s?[-–]\s?(?=\d)", amounts.is_from_measure),
+    ("range.to", r"(?<=[\dmM.])\s?[-–—]\s?(?=noon\b|midnight\b)"),
+    ("range.to", r"(?<=[\dmM.])\s[-–—]$", amounts.is_before_noon),
+    ("range.to", r"(?<=\d)[-–](?=['’]\d\d(?!\w))"),
     ("range.to", r"(?<=\d)\s?[~～]\s?(?=\d)"),
     ("range.to", r"(?<=\d[€£$%])\s?[-–—]\s?(?=\d)"),
     ("cardinal.minus", r"(?:(?<=UTC)|(?<=GMT))−(?=\d)"),
-    ("cardinal.minus", r"(?<![\w)])[-−](?=[\d$€£¥₹])"),
+    ("cardinal.minus", r"(?<![\w)])[-−](?=\.?\d|[$€£¥₹])"),
     ("cardinal.comma", r"(?<=\d)\s[-–—]+|(?<=[A-Za-z])\s(?:--|—)(?=\s|$)"),
     ("cardinal.hash", r"#\s?(?=\d)|#\s?(?=[A-Z]{1,2}-?\d{3}|[A-Z]{1,4}-\d|[A-Z]{1,3}\d[A-Z\d]{2,}\b)"),
     ("cardinal.about", r"(?<!\w)[~≈](?=[\d$€£¥])"),
     ("date.decade", r"['’](?P<digits>[1-9]0)s\b"),
     ("date.short_year", r"(?<!\w)['’](?P<digits>\d\d)(?!\w)"),
-    ("cardinal.number", r"(?P<number>\.\d+)"),
+    ("cardinal.number", r"(?<!\.)(?P<number>\.\d+)"),
     (
         "electronic.path",
         r"(?<![\w/.:<)$€£¥])(?:~(?=/))?(?:/(?:(?<=~/)\.)?[A-Za-z](?:[\w.-]*\w)?)+/?",
@@ -112,10 +147,15 @@ OTHERS = compile_rules(
 AFTER_DIGIT = compile_rules(
     ("formula.times", r"(?<=\d)x(?=\d)", amounts.is_formula),
     ("formula.by", r"(?<=\d)x(?=\d)"),
-    ("formula.multiple", r"(?<=\d)x\b", lambda found, context: not context.has_equals),
+    ("formula.multiple", r"(?<=\d)x\b", amounts.is_multiple),
     ("cardinal.per", r"(?<=[A-Z]\$)/(?P<per>[a-z]{3,})(?![\w/])"),
     ("cardinal.per", r"(?:(?<=\^\d)|(?<=\^\d\d)|(?<=[⁰-⁹]))/(?P<per>[A-Za-z]+)(?![\w/])", amounts.is_per),
-    ("cardinal.per", r"(?<=[a-z])/(?P<per>[A-Za-zµμ]+[²³23]?)(?![\w/])", amounts.is_per),
+    ("cardinal.per", r"(?<=[a-z])/(?P<per>[A-Za-zµμ]+[²³23]?)(?![\w/])", amounts.is_per_behind_letters),
+    (
+        "formula.sign",
+        r"(?:(?<=\b[A-Za-z])|(?<=[\d)]))(?P<sign>/)(?=[A-Za-z](?!\w)|[\d(])",
+        amounts.is_quotient,
+    ),
 )
 CODES = compile_rules(
     ("time.offset", OFFSET),
@@ -132,7 +172,7 @@ CODES = compile_rules(
         r"(?:(?<=\d [VAWCFK])|(?<=\d[VAWCFK]))\s?[-–—]\s?(?=\d+\s?[VAWCFK]\b)",
     ),
     ("serial.craft", r"(?<![A-Za-z][A-Za-z])(?<=[A-Z])-?(?P<digits>[1-9]\d\d)(?![.,]?\d|[\w-])"),
-    ("serial.plural", r"(?<=[A-Z])(?P<digits>\d{1,2})s\b"),
+    ("serial.plural", r"(?<=[A-Z])(?P<digits>\d{1,3})s\b"),
     ("serial.plural", r"(?<=[A-Z])-(?P<digits>\d{2,3})s\b"),
     ("serial.code", r"(?<=[A-Za-z])(?P<digits>\d+)(?![.,]?\d)"),
     ("serial.code", r"(?<=[A-Z])-(?P<digits>\d+)(?![.,]?\d|s\b)"),

@@ -39,7 +39,7 @@ def _grouped(fields: Fields, text: str) -> str:
 
 
 def _ordinal(fields: Fields, text: str) -> str:
-    return ordinal(value_of(fields, "number"))
+    return ordinal(value_of(fields, "number")) + (fields["several"] or "")
 
 
 def _verse(fields: Fields, text: str) -> str:
@@ -97,7 +97,9 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     **formulas.FORMS,
     "cardinal.number": named("number", number),
     "cardinal.grouped": _grouped,
-    "cardinal.plural": lambda fields, text: plural(cardinal(value_of(fields, "digits"))),
+    "cardinal.plural": lambda fields, text: plural(cardinal(value_of(fields, "digits"))).removeprefix(
+        "one " if len(text) > 2 else "\0"
+    ),
     "cardinal.letters": lambda fields, text: (
         f"{by_digits(value_of(fields, 'number')).replace('zero', 'oh')} K"
     ),
@@ -111,7 +113,8 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "ordinal.number": _ordinal,
     "range.to": fixed(" to "),
     "range.circa": fixed(" to circa "),
-    "cardinal.always": fixed("twenty four seven three sixty five"),
+    "cardinal.always": fixed("twenty four seven"),
+    "cardinal.all_year": fixed("twenty four seven three sixty five"),
     "range.ratio": _ratio,
     "range.verse": _verse,
     "range.names": _names,
@@ -132,6 +135,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "initialism.dotted": lambda fields, text: " ".join(text.replace(".", "")),
     "initialism.letters": lambda fields, text: " ".join(text),
     "abbreviation.route": fixed("Route"),
+    "abbreviation.counted": lambda fields, text: f"{vocabulary.COUNTED[text]} ",
     "abbreviation.book": lambda fields, text: vocabulary.NUMBERED_BOOKS[value_of(fields, "book")],
     "abbreviation.word": named("spoken", str),
 }

@@ -22,6 +22,8 @@ def _fraction(fields: Fields, text: str) -> str:
     whole, above, below = fields["whole"], value_of(fields, "above"), value_of(fields, "below")
     is_common = 2 <= int(below) <= _MAX_DENOMINATOR or below in _COMMON_DENOMINATORS
     is_common = is_common or text[-1:].isalpha()  # "1/50th"
+    if whole and (above, below) == ("1", "2"):
+        return f"{cardinal(whole)} and a half"
     if not is_common or int(above) >= int(below):
         return " ".join(cardinal(part) for part in (whole, above, below) if part)
     one_of = ordinal(below).removeprefix("one ")
@@ -32,12 +34,19 @@ def _fraction(fields: Fields, text: str) -> str:
 
 def _rare_fraction(fields: Fields, text: str) -> str:
     whole, above, below = fields["whole"], value_of(fields, "above"), value_of(fields, "below")
-    spoken = f"{cardinal(above)} {'halve' if below == '2' else ordinal(below)}{'' if above == '1' else 's'}"
+    if below == "1":
+        return f"{cardinal(above)} over one"
+    one_of = ordinal(below).removeprefix("one ")
+    part, parts = _PARTS.get(below, (one_of, f"{one_of}s"))
+    spoken = f"{cardinal(above)} {part if above == '1' else parts}"
     return f"{cardinal(whole)} and {spoken}" if whole else spoken
 
 
 def _money(fields: Fields, previous: str, is_counted: bool) -> str:
     amount, sign, scale = value_of(fields, "number"), value_of(fields, "sign"), fields.get("scale")
+    if fields.get("minus"):
+        return f"minus {_money({**fields, 'minus': None}, previous, is_counted)}"
+    sign = {"USD": "US$"}.get(code, code) if (code := fields.get("code")) else sign
     one, several, hundredth, hundredths = _CURRENCIES[sign]
     several = one if is_counted else several
     per = _per(fields)
@@ -58,15 +67,17 @@ def _money(fields: Fields, previous: str, is_counted: bool) -> str:
 
 def _money_with_comma(fields: Fields, previous: str, is_counted: bool) -> str:
     return _money(
-        {**fields, "number": f"{value_of(fields, 'whole').replace('.', '')}.{fields['cents']}"},
+        {
+            **fields,
+            "number": f"{value_of(fields, 'whole').replace('.', '')}.{fields['cents'] or ''}".rstrip("."),
+        },
         previous,
         is_counted,
     )
 
 
 def _range_of_money(fields: Fields, text: str) -> str:
-    scale = fields["scale"]
-    low = number(value_of(fields, "low"))
+    scale, low = fields["scale"], number(value_of(fields, "low"))
     if fields["low_scale"]:
         low += f" {vocabulary.SCALES[value_of(fields, 'low_scale')]}"
     high = number(value_of(fields, "number")) + (f" {vocabulary.SCALES[scale]}" if scale else "")
@@ -118,6 +129,11 @@ def _latitude(fields: Fields, text: str) -> str:
     return f"{' '.join(parts)} {contexts.COMPASS[value_of(fields, 'compass')].lower()}"
 
 
+def _several(digits: str) -> str:
+    """ "twenties", "hundreds"."""
+    return plural(cardinal(digits)).removeprefix("one " if digits[1:] else "\0")
+
+
 def _basis_points(fields: Fields, previous: str, is_counted: bool) -> str:
     amount = value_of(fields, "number")
     return f"{number(amount)} basis {'point' if amount == '1' or is_counted else 'points'}"
@@ -148,7 +164,12 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "cardinal.scaled": _scaled,
     "cardinal.per": lambda fields, text: f"{_per(fields)} ",
     "money.range": _range_of_money,
-    "money.decade": lambda fields, text: plural(cardinal(value_of(fields, "number"))),
+    "money.decade": lambda fields, text: _several(value_of(fields, "number")),
+    "cardinal.european": lambda fields, text: number(
+        f"{value_of(fields, 'number').replace('.', ',')}.{fields['decimals']}"
+    ),
+    "measure.type": lambda fields, text: f"{number(value_of(fields, 'number'))} point",
+    "measure.rate": lambda fields, text: _unit(fields, text),
     "measure.feet_and_inches": _feet_and_inches,
     "measure.feet": lambda fields, text: f"{cardinal(value_of(fields, 'number'))} feet",
     "measure.degrees": _degrees,
@@ -171,6 +192,7 @@ WITH_NEIGHBORS: Final[Mapping[str, Callable[[Fields, str, bool], str]]] = {
     "money.amount": _money,
     "money.behind": _money,
     "money.comma": _money_with_comma,
+    "money.grouped": _money_with_comma,
     "measure.amount": _measure,
     "measure.inches": _inches,
     "measure.fraction": _measured_fraction,

@@ -55,7 +55,11 @@ def _standard(fields: Fields, text: str) -> str:
 
 
 def _network(fields: Fields, text: str) -> str:
-    return " dot ".join(by_digits(part) for part in value_of(fields, "digits").split("."))
+    host = " dot ".join(by_digits(part) for part in value_of(fields, "digits").split("."))
+    path = fields["path"]
+    if path and path[1:].isdecimal():
+        return f"{host} slash {cardinal(path[1:])}"
+    return f"{host} {_path(fields, path)}" if path else host
 
 
 def _version(fields: Fields, text: str) -> str:
@@ -91,7 +95,7 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
         f" {cardinal(text) if len(text) == 3 and text.endswith('00') else by_digits(text)}"
     ),
     "serial.craft": lambda fields, text: f" {in_parts(value_of(fields, 'digits'))}",
-    "serial.plural": lambda fields, text: f" {plural(cardinal(value_of(fields, 'digits')))}",
+    "serial.plural": lambda fields, text: f" {plural(in_parts(value_of(fields, 'digits')))}",
     "serial.pixels": lambda fields, text: (
         f"{in_parts(value_of(fields, 'wide'))} by {in_parts(value_of(fields, 'high'))}"
     ),
@@ -100,6 +104,7 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     ),
     "serial.series": lambda fields, text: f"{fields['letter']} {in_parts(value_of(fields, 'digits'))}",
     "serial.hyphen": fixed(" "),
+    "serial.models": lambda fields, text: plural(in_parts(value_of(fields, "digits"))),
     "serial.war": lambda fields, text: f"World War {cardinal(value_of(fields, 'number'))}",
     "serial.sharp": lambda fields, text: f"{fields['letter']} sharp",
     "serial.model": lambda fields, text: (

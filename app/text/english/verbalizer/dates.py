@@ -32,21 +32,21 @@ def _month(fields: Fields) -> str:
 
 def _with_year(spoken: str, fields: Fields) -> str:
     digits = fields.get("year")
-    return f"{spoken} {year(digits)}" if digits else spoken
+    return f"{spoken} {year(_with_century(digits))}" if digits else spoken
+
+
+def _with_century(digits: str) -> str:
+    return digits if len(digits) == 4 else f"{'20' if digits < '70' else '19'}{digits}"
 
 
 def _numeric_date(fields: Fields, previous: str, is_counted: bool) -> str:
     """Month before day, behind a dot the other way, unless only one order makes a date."""
     month, day = int(value_of(fields, "first")), int(value_of(fields, "second"))
-    is_day_first = fields.get("sign") == "."
+    is_day_first = (fields.get("sign") == "." and day <= 12) or month > 12
     if is_day_first:
         month, day = day, month
-    if month > 12:
-        month, day, is_day_first = day, month, False
     digits = fields.get("year")
-    if digits and len(digits) == 2:
-        digits = f"{'20' if digits < '70' else '19'}{digits}"
-    spoken = f" {year(digits)}" if digits else ""
+    spoken = f" {year(_with_century(digits))}" if digits else ""
     if is_day_first:
         article = "" if previous.lower() == "the" else "the "
         return f"{article}{ordinal(str(day))} of {_NAMES[month - 1]}{spoken}"
@@ -85,7 +85,7 @@ def _time(fields: Fields, text: str) -> str:
     hour = cardinal(str(int(value_of(fields, "hour"))))
     ending = f" {half.upper()} M" if half else ""
     zone = fields.get("zone")
-    ending += f" {' '.join(zone)}" if zone else ""
+    ending += f" {' '.join(zone.upper())}" if zone else ""
     if minutes is None or (half and minutes == "00" and not seconds):
         return hour + ending
     if minutes == "00" and not seconds:
@@ -145,7 +145,7 @@ def _pace(fields: Fields, text: str) -> str:
 
 
 def _elapsed(fields: Fields, text: str) -> str:
-    hours, minutes, seconds = (str(int(value_of(fields, name))) for name in ("hours", "minutes", "seconds"))
+    hours, minutes, seconds = (str(int(fields[name] or 0)) for name in ("hours", "minutes", "seconds"))
     parts = [counted(hours, "hour")] if hours != "0" else []
     parts += [counted(minutes, "minute")] if minutes != "0" else []
     spoken = " ".join(parts)
@@ -158,6 +158,12 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "date.month_first": _month_first,
     "date.month_and_year": lambda fields, text: _with_year(_month(fields), fields),
     "date.month_of_year": lambda fields, text: _with_year(_NAMES[int(value_of(fields, "first")) - 1], fields),
+    "date.month_and_short_year": lambda fields, text: (
+        f"{_month(fields)} {_short_year(value_of(fields, 'digits'))}"
+    ),
+    "date.year_and_month": lambda fields, text: _with_year(
+        _NAMES[int(value_of(fields, "first")) - 1], fields
+    ),
     "date.week": _week,
     "date.decade": _decade,
     "date.era": _era,

@@ -24,7 +24,7 @@ def _power(fields: Fields, text: str) -> str:
 
 
 def _charge(fields: Fields, text: str) -> str:
-    sign = " ".join("plus" if sign == "⁺" else "minus" for sign in value_of(fields, "sign"))
+    sign = " ".join("plus" if sign in "⁺+" else "minus" for sign in value_of(fields, "sign"))
     raised = value_of(fields, "raised").translate(_RAISED)
     return f" {cardinal(raised)} {sign}" if raised else f" {sign}"
 
@@ -45,6 +45,9 @@ def _operator(fields: Fields, text: str) -> str:
 def _compared(fields: Fields, previous: str, is_counted: bool) -> str:
     """ "x <3", and "if x is <3", which has its verb."""
     spoken = _operator(fields, "")
+    bare = previous.strip(vocabulary.EDGES)
+    if value_of(fields, "sign") in "≤≥≈" and (len(bare) == 1 or not bare[-1:].isalpha()) and bare:
+        spoken = f" is{spoken}"
     return spoken.replace(" is ", " ") if previous.lower() in contexts.COMPARED_BEHIND else spoken
 
 
