@@ -81,7 +81,7 @@ MAX_BEFORE = 64  # characters in front of a phrase that decide how it is read
 _CLOSED = re.compile(r"[,;:!?.][\"'”’)\]]*$")
 _STAYS_OPEN = re.compile(
     r"[\d½⅓⅔¼¾⅛][\s-]?"  # an abbreviated unit: "5 oz."
-    r"(?:(?:fl\.? )?oz|ft|in|lbs?|min|sec|hrs?|yd|tbsp|tsp|pt|qt|gal|mos?|wks?|yrs?|pcs?|pkg)\.$"
+    r"(?:(?:fl\.? )?oz|ft|in|mi|lbs?|min|sec|hrs?|yd|tbsp|tsp|pt|qt|gal|mos?|wks?|yrs?|pcs?|pkg)\.$"
     r"|(?:^|[\s(])\d{1,3}!$"  # a factorial: "5! = 120"
     r"|/(?:sq|cu)\.$"
     r"|\d\s?(?:Mio|Mrd)\.$"  # a scale: "50 Mio. €"

@@ -51,7 +51,7 @@ def _long_form(word: str, phrase: Phrase) -> str | None:
         return "Saint" if is_saint(phrase) else "Street"
     if counted := _counted_form(word, following, phrase.previous):
         return counted
-    if told := _told_form(word, following, phrase):
+    if word in _TOLD and (told := _told_form(word, following, phrase)):
         return told
     is_day = word in vocabulary.WEEKDAYS and is_weekday(word, phrase)
     if is_day or (word == "Sun." and phrase.previous.lower() in contexts.KEPT):
@@ -87,7 +87,7 @@ def _told_form(word: str, following: str, phrase: Phrase) -> str | None:
         return "World War" if following in ("I", "II", "III", "1", "2", "3") else None
     if word == "Sec." and following in ("of", "for"):
         return "Secretary"
-    if word in contexts.COMPASS and word[-1] == "." and _ORDINAL.match(following):
+    if word in contexts.COMPASS and _ORDINAL.match(following):
         return contexts.COMPASS[word]  # "E. 42nd St."
     if word == "Mass." and following in ("Ave.", "Ave", "Avenue"):
         return "Massachusetts"
@@ -193,6 +193,15 @@ def _is_arrival(phrase: Phrase) -> bool:
 _CLOCK = re.compile(r"\d+(?:[:.]\d\d)?\s?(?:[ap]\.?m|min|hour)?|(?:is|was)$", re.IGNORECASE)
 
 
+_TOLD = frozenset(
+    {
+        *("St", "eta", "WW", "Sec.", "Mass.", "Assoc.", *contexts.MOUNTAINS, *_SMALL_DAYS),
+        *(letters for letters in contexts.COMPASS if letters.endswith(".")),
+        *(form for unit in units.SHORT for form in (unit, f"{unit}.")),
+    }
+)
+
+
 def begins_sentence(word: str) -> bool:
     """Whether the word behind an abbreviation's full stop begins a sentence."""
     return word.strip(vocabulary.EDGES) in contexts.STARTERS
@@ -232,7 +241,7 @@ def _tags(context: Context, position: int, end: int) -> Iterator[Tag | str]:
 def _candidates(text: str, position: int, character: str) -> tuple[rules.Rule, ...]:
     before = text[position - 1] if position else ""
     if character.isdigit() and character.isascii():
-        is_cross = before == "x" and text[position - 2 : position - 1].isdigit()
+        is_cross = before == "x" and text[max(0, position - 3) : position - 1].rstrip('"″')[-1:].isdigit()
         return rules.DIGITS_OF_CODE if before.isalpha() and not is_cross else rules.DIGITS
     if character.isspace():
         return rules.BLANKS

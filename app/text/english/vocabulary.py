@@ -356,6 +356,7 @@ SCALES = {
 SCALES |= {name.capitalize(): name for name in ("hundred", "thousand", "million", "billion", "trillion")}
 
 DOTTED = re.compile(r"(?:[A-Za-z]\.){2,}")
+_BEFORE_LAST = re.compile(r"^[A-Za-z.]{3,10}[/–-]")  # of two months: "Aug./Sept."
 INITIAL = re.compile(r"[A-Z]\.")
 
 EDGES = "\"'“”‘’()[],;:!?*_"  # what may stand around a word; full stops belong to it
@@ -391,5 +392,5 @@ def is_abbreviation(word: str) -> bool:
         bare in _STOPPED
         or DOTTED.fullmatch(bare) is not None
         or INITIAL.fullmatch(bare) is not None
-        or MONTH_NAME.fullmatch(bare) is not None
+        or MONTH_NAME.fullmatch(_BEFORE_LAST.sub("", bare)) is not None
     )

@@ -68,7 +68,10 @@ DIGITS = compile_rules(
         "date.day_first",
         rf"(?<![\w.,:/-])(?P<day>[12]\d|3[01]|0?[1-9])(?P<gap>-?){MONTH}(?P=gap){YEAR}(?![\w-])",
     ),
-    ("date.day_first", rf"(?<![\w.,:/-])(?P<day>[12]\d|3[01]|0?[1-9])-{MONTH}-(?P<year>\d\d)(?![\w-])"),
+    (
+        "date.joined_day_first",
+        rf"(?<![\w.,:/-])(?P<day>[12]\d|3[01]|0?[1-9])-{MONTH}-(?P<year>\d\d)(?![\w-])",
+    ),
     ("serial.hexadecimal", r"(?<!\w)0x[0-9A-Fa-f]+\b"),
     ("serial.hexadecimal", r"(?<![\w:])(?=[\d:]*[A-F])[0-9A-F]{2}(?::[0-9A-F]{2})+(?![\w:])"),
     (
@@ -123,7 +126,7 @@ DIGITS = compile_rules(
         dates.is_year_and_month,
     ),
     (
-        "date.range",
+        "date.season",
         r"(?<![\w,.$-])(?P<year>(?:19|20)0\d)-(?P<last>0[1-9])(?![\w/:-]|[.,]\d)",
         dates.is_next_year,
     ),
@@ -139,7 +142,7 @@ DIGITS = compile_rules(
         lambda found, context: context.is_ahead(found.end(), frozenset(["record", "season", "mark"])),
     ),
     ("serial.groups", r"(?<![\d])\d+(?:-\d+){2,}(?![\d/])", amounts.is_no_formula),
-    ("digits.zip", r"(?<![\w.,$-])(?P<zip>\d{5}-\d{4})(?![\w-]|[.,]\d)"),
+    ("digits.long_zip", r"(?<![\w.,$-])(?P<zip>\d{5}-\d{4})(?![\w-]|[.,]\d)"),
     ("digits.zip", r"(?<![\w.,$-])(?P<zip>\d{5})(?![\w%°-]|[.,:]\d)", codes.is_behind_place),
     ("cardinal.always", r"(?<![\w.,$€£-])24-7(?!\w|[.,-]\d|-)", codes.is_always),
     ("serial.groups", r"(?<![\d.,-])\d{1,4}-\d{3,7}(?:-[A-Z])?(?![\w-]|[.,]\d)", codes.is_filed),
@@ -157,6 +160,7 @@ DIGITS = compile_rules(
     ("digits.code", r"(?<![\d.,$-])(?P<digits>\d{3,12})(?![\d.,]\d|\d|\w|%|/)", codes.is_code),
     ("digits.code", r"(?<![\d.,$-])(?P<digits>\d{3,12})(?![\d.,]\d|\d|\w|%|/)", codes.is_named),
     ("digits.code", r"(?<![\d.,$-])(?P<digits>\d{3})(?![\d.,]\d|\d|\w|%|/|:)", codes.is_dialed),
+    ("digits.code", r"(?<![\d.,$-])(?P<digits>\d{7,9})(?![\d.,]\d|\w|[%/:])", behind(contexts.DIALED)),
     (
         "date.day_first",
         rf"(?<![\d.,:/]){DAY}{LAST_DAY}\s+(?:of\s+)?{MONTH}(?!\w)(?:,?\s+{YEAR})?",
@@ -206,7 +210,7 @@ DIGITS = compile_rules(
         rf"(?<![\d.,:])(?<!\d/)(?P<hour>1[0-2]|0?[1-9])\.(?P<minutes>[0-5]\d){HALF}{ZONE}(?!\w)",
     ),
     (
-        "time.hour",
+        "time.on_hour",
         r"(?<![\d.,:])(?<!\d/)(?P<hour>1[0-2]|0?[1-9]):00(?!\d)",
         lambda found, context: context.ahead(found.end()).startswith(("o'clock", "o’clock")),
     ),
@@ -261,7 +265,7 @@ DIGITS = compile_rules(
             context.is_ahead(found.end(), contexts.SIZES) or context.behind(found.start()) == ["x"]
         ),
     ),
-    ("measure.inches", r"(?P<number>\d+(?:\.\d+)?)(?:″|\"(?!\w)|''(?!\w))", amounts.has_inches),
+    ("measure.inches", r"(?P<number>\d+(?:\.\d+)?)(?:″|\"(?!\w)|\"(?=x\d)|''(?!\w))", amounts.has_inches),
     ("measure.degrees", r"(?<![\w.])(?P<number>\d+\.\d+)(?P<unit>[CF])\b"),
     (
         "measure.degrees",
@@ -351,7 +355,7 @@ DIGITS = compile_rules(
         lambda found, context: not context.has_equals,
     ),
     ("date.year", rf"(?<![\w,.])(?!1000){YEAR}(?![\w%°]|-\d)", dates.is_year),
-    ("cardinal.scaled", rf"(?<![A-Za-z]){NUMBER}\s(?P<scale>bn|tn|mln)\b"),
+    ("cardinal.scaled_apart", rf"(?<![A-Za-z]){NUMBER}\s(?P<scale>bn|tn|mln)\b"),
     ("cardinal.letters", r"(?<![\w.])(?P<number>401)\(?(?P<letter>[kK])\b\)?"),
     ("cardinal.scaled", rf"(?<![A-Za-z]){NUMBER}(?P<scale>[kKMBT]|[bt]n)\b(?!-(?!\d))", amounts.is_scale),
     (

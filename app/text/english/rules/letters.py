@@ -31,9 +31,9 @@ LETTERS = compile_rules(
         amounts.is_money,
     ),
     ("date.month_first", rf"\b{MONTH}\s+{DAY}{LAST_DAY}(?:,?\s+{YEAR})?", dates.is_month),
-    ("date.month_first", rf"\b{MONTH}-(?P<day>[12]\d|3[01]|0?[1-9])-{YEAR}(?![\w-])"),
+    ("date.joined_month_first", rf"\b{MONTH}-(?P<day>[12]\d|3[01]|0?[1-9])-{YEAR}(?![\w-])"),
     ("date.month_and_year", rf"\b{MONTH},?\s+{YEAR}", dates.is_month),
-    ("date.month_and_short_year", rf"\b{MONTH}\s['’](?P<digits>\d\d)(?!\w)"),
+    ("date.month_and_short_year", rf"\b(?=[A-Za-z]+\s['’]\d){MONTH}\s['’](?P<digits>\d\d)(?!\w)"),
     ("date.era_first", r"\b(?P<era>AD|A\.D\.)\s(?P<digits>\d{1,4})(?!\w)"),
     ("serial.bank", r"\b(?P<letters>[A-Z]{2})(?P<digits>\d\d(?: [0-9]{4}){2,}(?: \d{1,4})?)(?!\w)"),
     (
@@ -49,6 +49,8 @@ LETTERS = compile_rules(
     ("roman.range", r"\b(?P<roman>[IVXL]+)[-–](?P<last>[IVXL]+)(?![\w-])", numerals.is_counted),
     ("range.names", rf"\b(?P<first>{WEEKDAY})\.?\s?[-–]\s?(?P<last>{WEEKDAY})(?!\w)"),
     ("range.names", rf"\b(?P<first>{vocabulary.MONTH})\s?[-–]\s?(?P<last>{vocabulary.MONTH})(?!\w)"),
+    ("range.pair", rf"\b(?P<first>{vocabulary.MONTH})/(?P<last>{vocabulary.MONTH})(?!\w)"),
+    ("formula.by", r"(?<=\d[\"″])x(?=\d)"),
     ("range.letters", r"\b(?P<first>[A-Z])–(?P<last>[A-Z])\b|\b(?:A-Z|a-z)\b"),
     (
         "measure.unit",

@@ -46,7 +46,7 @@ CURRENCIES = compile_rules(
         rf"(?P<sign>€)\s?(?P<whole>\d{{1,3}}(?:\.\d{{3}})*),(?P<cents>\d\d)(?!\d|[.,]\d){PER_PRICE}",
         amounts.is_money,
     ),
-    ("money.decade", rf"(?P<sign>{SIGN})(?P<number>[1-9]0|[125]|100)s\b"),
+    ("money.decade", rf"(?P<sign>{SIGN})(?P<number>[1-9]0|[125]|100|1,?000)s\b"),
     (
         "money.amount",
         rf"(?P<sign>{SIGN})\s?(?P<number>{AMOUNT}|\.\d+)(?P<gap>[\s-]?)(?:{SCALE}){NOUN}{PER_PRICE}",

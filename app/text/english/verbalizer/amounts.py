@@ -162,6 +162,7 @@ def _per(fields: Fields) -> str:
 
 FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "cardinal.scaled": _scaled,
+    "cardinal.scaled_apart": _scaled,
     "cardinal.per": lambda fields, text: f"{_per(fields)} ",
     "money.range": _range_of_money,
     "money.decade": lambda fields, text: _several(value_of(fields, "number")),

@@ -116,7 +116,10 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
         f"{in_parts(value_of(fields, 'digits'))} {value_of(fields, 'letter').upper()}"
     ),
     "serial.hexadecimal": _hexadecimal,
-    "digits.zip": lambda fields, text: ", ".join(map(with_oh, value_of(fields, "zip").split("-"))),
+    **dict.fromkeys(
+        ("digits.zip", "digits.long_zip"),
+        lambda fields, text: ", ".join(map(with_oh, value_of(fields, "zip").split("-"))),
+    ),
     "electronic.address": lambda fields, text: say_address(fields, ENGLISH_MARKS, by_digits),
     "electronic.path": _path,
     "electronic.community": lambda fields, text: f"{fields['at']} slash ",

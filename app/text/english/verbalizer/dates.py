@@ -156,6 +156,9 @@ def _elapsed(fields: Fields, text: str) -> str:
 
 FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "date.month_first": _month_first,
+    "date.joined_month_first": _month_first,
+    "date.season": _range_of_years,
+    "time.on_hour": _time,
     "date.month_and_year": lambda fields, text: _with_year(_month(fields), fields),
     "date.month_of_year": lambda fields, text: _with_year(_NAMES[int(value_of(fields, "first")) - 1], fields),
     "date.month_and_short_year": lambda fields, text: (
@@ -188,6 +191,7 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
 }
 WITH_NEIGHBORS: Final[Mapping[str, Callable[[Fields, str, bool], str]]] = {
     "date.day_first": _day_first,
+    "date.joined_day_first": _day_first,
     "date.days": _numeric_days,
     "date.numeric": _numeric_date,
     "date.iso": _numeric_date,
