@@ -256,10 +256,8 @@ def _joins(phrase: str, word: str) -> bool:
         opens_number = vocabulary.MONTH_NAME.fullmatch(bare) or bare in _BEFORE_NUMBER
         is_zip = bare in contexts.STATES and _ZIP.match(stripped) is not None
         return is_zip or (bool(opens_number) and _DIGIT.match(stripped.lstrip("'’")) is not None)
-    if stripped == "：":
-        return phrase[-1].isdecimal()  # of a time or a ratio
-    if stripped == "、":
-        return _IN_A_ROW.search(phrase) is not None
+    if stripped in _WIDE:
+        return _WIDE[stripped].search(phrase) is not None
     if phrase[-1] == "、" and not stripped[0].isdecimal():
         return False
     if phrase[-1] == "：" and not stripped[0].isdecimal():
@@ -293,7 +291,13 @@ def _joins(phrase: str, word: str) -> bool:
 
 _HTML_ATTRIBUTES = re.compile(r"<[A-Za-z][A-Za-z0-9]{0,9}(?:\s[^<>]*)?$")
 _ATTRIBUTE = re.compile(r"[\w-]+=")
-_IN_A_ROW = re.compile(r"(?<!\d)(?:[05-9][05]|985|211)$")  # "70、80后", "985、211"
+_WIDE = {
+    "：": re.compile(r"\d$"),  # of a time or a ratio
+    "、": re.compile(r"(?<!\d)(?:[05-9][05]|985|211)$"),  # "70、80后", "985、211"
+    "－": re.compile("年$"),
+    "，": re.compile(r"^\s*88$"),  # a farewell
+}
+"""Behind what a wide mark belongs to the phrase."""
 _ORDINAL = re.compile(r"(?:.*\s)?[0-9]{1,3}\.")
 _BEFORE_CUPS = frozenset("0123456789½⅓⅔¼¾")
 _ENTITIES = ("&lt;", "&gt;")

@@ -91,7 +91,7 @@ def is_day(found: Match, phrase: Phrase) -> bool:
 def is_no_name(found: Match, phrase: Phrase) -> bool:
     """ "2年前" and "2台电脑", not "公元2年", "令和2年" or "央视2台"."""
     before = text_before(found, phrase).rstrip()
-    return not before.endswith(("公元", "公元前", "民国", "令和", "平成", "昭和", "视", "卫视", "央", "TV"))
+    return not before.endswith(("公元", "公元前", "视", "卫视", "央", "TV", *contexts.ERA_NAMES))
 
 
 def is_counted(found: Match, phrase: Phrase) -> bool:
@@ -130,7 +130,59 @@ def is_alone(found: Match, phrase: Phrase) -> bool:
     """All that stands in brackets: "（2019）"."""
     before = text_before(found, phrase)[-1:]
     following = text_ahead(found, phrase)[:1]
-    return before + following in ("（）", "()", "〔〕", "[]", "《》")
+    return before + following in ("（）", "()", "〔〕", "[]", "《》", "【】", "「」", "『』")
+
+
+def is_whole(found: Match, phrase: Phrase) -> bool:
+    """All of a text: "110" is dialed only where something tells so."""
+    return not text_before(found, phrase) + text_ahead(found, phrase)
+
+
+def is_difference(found: Match, phrase: Phrase) -> bool:
+    """ "100-50" that is all of a text: a range goes up, and scores are told before."""
+    numbers = [int(number) for number in re.findall(r"\d+", found.string)]
+    is_all = re.fullmatch(r"\d+\s?[-–−]\s?\d+", found.string) is not None
+    return is_all and not phrase.before + phrase.following and numbers[0] > max(numbers[1], 9)
+
+
+def is_area(found: Match, phrase: Phrase) -> bool:
+    """The code of an area or a land in brackets that are phrases by themselves: "（010）8888-6666"."""
+    return text_before(found, phrase)[-1:] == "（" and phrase.following[:1] == "）"
+
+
+def is_behind_area(found: Match, phrase: Phrase) -> bool:
+    return re.search(r"（(?:0\d{2,3}|\+\d{1,3})）\s?$", text_before(found, phrase)) is not None
+
+
+def is_unplaced(found: Match, phrase: Phrase) -> bool:
+    """ "30°N", not "北纬30°N"."""
+    return not text_before(found, phrase).rstrip().endswith(("纬", "经"))
+
+
+def is_farewell(found: Match, phrase: Phrase) -> bool:
+    """ "我先走了，88"."""
+    before = text_before(found, phrase).rstrip(" ，,。！!~～")
+    is_apart = (
+        not text_ahead(found, phrase)[:1].isalnum() and text_before(found, phrase)[-1:] not in before[-1:]
+    )
+    return is_apart and before.endswith(tuple(contexts.FAREWELLS.split("|")))
+
+
+def is_port(found: Match, phrase: Phrase) -> bool:
+    """ "127.0.0.1:8080"."""
+    return re.search(r"\d(?:\.\d{1,3}){3}:$", found.string[: found.start()]) is not None
+
+
+def is_dynasty(found: Match, phrase: Phrase) -> bool:
+    """ "唐朝(618-907)"."""
+    before = text_before(found, phrase).rstrip("(（ ")
+    is_in_brackets = before != text_before(found, phrase) and text_ahead(found, phrase)[:1] in (")", "）")
+    return is_in_brackets and before.endswith(contexts.DYNASTIES) and int(found["first"]) < int(found["last"])
+
+
+def is_no_autumn_day(found: Match, phrase: Phrase) -> bool:
+    """ "3/10页"; "10/15" is a day."""
+    return not (10 <= int(found["above"]) <= 12 and int(found["below"]) <= 31)
 
 
 def is_behind_house(found: Match, phrase: Phrase) -> bool:
@@ -162,7 +214,7 @@ def is_short_year(found: Match, phrase: Phrase) -> bool:
     """ "98年", not "12年" that somebody waited."""
     following = found.string[found.end() : found.end() + 1] or phrase.following[:1]
     if re.match(
-        r"\d{1,2}月|[上下]半|末|初(?![中高级步学等恋])|底(?![薪层部])|春节|国庆|高考|的(?=[，。！？,]|$)",
+        r"\d{1,2}月|[上下]半|末|[春夏秋冬]季?(?![天秋])|初(?![中高级步学等恋])|底(?![薪层部])|春节|国庆|高考|的(?=[，。！？,]|$)",
         text_ahead(found, phrase),
     ):
         return True
@@ -177,8 +229,14 @@ def is_era_year(found: Match, phrase: Phrase) -> bool:
     before = re.sub(r"\d{1,4}年?\s?[-－–—~～至到]\s?$", "", text_before(found, phrase))
     if before.rstrip().endswith(tuple(contexts.ERAS)):
         return True
-    is_old = len(found["digits"]) == 3 and not found["digits"].endswith("00")
-    return is_old and re.search(r"(?:^|[\s（(，,、。；：—–~～\-至到])前$", before) is not None
+    if len(found["digits"]) > 3 or found["digits"].endswith("00"):
+        return False
+    following = text_ahead(found, phrase)
+    is_span = before != text_before(found, phrase) or re.match(r"年?\s?[-–—~～至到]\s?\d{3,4}年", following)
+    if is_span and before[-1:] in ("", *"（(，,、。；：于自从在"):
+        return True
+    is_told = re.search("(?:[（(自]|(?<!存)[于在])$", before) is not None
+    return is_told or re.search(r"(?:^|[\s（(，,、。；：—–~～\-至到])前$", before) is not None
 
 
 def is_ordinal(found: Match, phrase: Phrase) -> bool:
@@ -255,7 +313,9 @@ def is_no_day(found: Match, phrase: Phrase) -> bool:
     following = text_ahead(found, phrase).lstrip()
     if (last := _LAST_DAY.match(following)) or _FIRST_DAY.search(text_before(found, phrase)):
         return re.match(contexts.MEASURED, following[last.end() if last else 0 :]) is not None
-    return not following.startswith(contexts.OF_DATE) and not behind(contexts.BEFORE_DATE)(found, phrase)
+    is_bracketed = re.search(f"(?:{contexts.BEFORE_DATE})[（(]$", text_before(found, phrase)) is not None
+    is_dated = is_bracketed or behind(contexts.BEFORE_DATE)(found, phrase)
+    return not following.startswith(contexts.OF_DATE) and not is_dated
 
 
 def is_behind_latin(found: Match, phrase: Phrase) -> bool:
@@ -344,8 +404,19 @@ def is_release_day(found: Match, phrase: Phrase) -> bool:
     """ "24.03.15更新", not "版本21.10.12"."""
     before, ahead = text_before(found, phrase).strip(), text_ahead(found, phrase).strip()
     is_told = ahead.startswith(("更新", "发布", "上线", "日")) or not before + ahead
-    is_edition = behind(f"{contexts.VERSIONS}|{contexts.EDITIONS}")(found, phrase) or before[-1:] in _LETTERS
-    return is_date(found, phrase) and is_told and not is_edition
+    return is_date(found, phrase) and is_told and not _is_of_version(found, phrase)
+
+
+def is_written_day(found: Match, phrase: Phrase) -> bool:
+    """ "今天是24.1.5" and "24-01-05", not "版本24.1.5" or "24.1.5版"."""
+    is_coded = found[0].count("-") > 0 and behind(contexts.CODES)(found, phrase)
+    is_edition = text_ahead(found, phrase).lstrip().startswith(("版", "固件", "系统", "内核"))
+    return is_date(found, phrase) and not (is_coded or is_edition or _is_of_version(found, phrase))
+
+
+def _is_of_version(found: Match, phrase: Phrase) -> bool:
+    is_edition = behind(f"{contexts.VERSIONS}|{contexts.EDITIONS}")(found, phrase)
+    return is_edition or text_before(found, phrase).strip()[-1:] in _LETTERS
 
 
 def is_record(found: Match, phrase: Phrase) -> bool:

@@ -15,7 +15,7 @@ from firstword.app.text.phrases import UNSPACED, Phrase
 
 # ruff: noqa: RUF001  Chinese punctuation is meant
 
-_NUMERIC = re.compile(r"[0-9Ⅰ-ⅿ①-⑳❶-❿㈠-㈩]")
+_NUMERIC = re.compile(r"[0-9Ⅰ-ⅿ①-⒛❶-❿㈠-㈩㊀-㊉]")
 _VALUED_ZEROS = re.compile(r"(?<=[0-9])\.0+(?=\s?[元块])")
 _SIGN = re.compile("|".join(re.escape(sign) for sign in contexts.SIGNS))
 _WORD_SIGNS = re.compile(r"(?<=[A-Za-z])(?<![0-9][A-Za-z])(?<![0-9][A-Za-z]{2})[-_](?=[0-9])")
@@ -42,8 +42,19 @@ _SIZES = re.compile(
     r"(?<![A-Za-z0-9])(?P<first>[2-6]?X{0,3}[SML])[-–~～](?P<last>[2-6]?X{0,5}[SML])(?![A-Za-z0-9])"
 )
 _INCREMENT = re.compile(r"(?<=[A-Za-z])\+\+")
-_NUMBER_SIGN = re.compile("(?<=[0-9])#(?=楼|栋|宿舍|机|厂房|车间|仓|炉|泵|门|电梯|线|桥|井|库|会议)")
-_HALVES = {"AM": "上午", "PM": "下午", "A.M.": "上午", "P.M.": "下午"}
+_HUNDRED = re.compile("百分之一百(?![零一二三四五六七八九十点万亿])")
+_BLANK_BEHIND_DIGIT = re.compile(r"(?<=[0-9]) (?=[年月日号时]|[%‰](?!\s))|(?<=[0-9] [年月日时])  ?(?=[0-9])")
+_APART = re.compile(r"(?:(?<=\.[0-9])|(?<=\.[0-9][0-9])) (?=[0-9])")
+_LOGARITHM = re.compile(r"log(?P<base>[₀-₉]+)\(?(?P<of>[0-9]+(?![0-9.])|[a-z](?![a-z]))\)?")
+_TRADITIONAL = re.compile(f"(?<=[0-9])(?:小時|[ 公分]?[{''.join(contexts.TRADITIONAL).replace('時', '')}])+")
+_SIMPLIFIED = str.maketrans(contexts.TRADITIONAL)
+_COMMAND = re.compile(r"-{0,2}[A-Za-z][\w./-]*")  # or another option; before an option
+_OPTION = re.compile("(?P<dashes>--?)(?P<name>[A-Za-z][A-Za-z-]*)")
+_MODULE = re.compile(r"(?!www)[a-z][a-z0-9_]+(?:\.[a-z][a-z0-9_]+)+")
+_NUMBER_SIGN = re.compile(
+    "(?<=[0-9])#(?=汽油|柴油|油|楼|栋|宿舍|机|厂房|车间|仓|炉|泵|门|电梯|线|桥|井|库|会议)"
+)
+_HALVES = {"AM": "上午", "PM": "下午", "A.M.": "上午", "P.M.": "下午", "a.m.": "上午", "p.m.": "下午"}
 _ROMAN = re.compile("I{1,3}|IV|VI{1,3}|IX")
 _CENTURY = re.compile("X{0,2}(?:IX|IV|V?I{0,3})")
 _ARROW = re.compile("(?<=[A-Za-z])(?:→|⇒|-?->|=>)(?=[A-Za-z])")
@@ -78,6 +89,8 @@ def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
             spoken = by_digits(wetext(_VALUED_ZEROS.sub("", spoken)).replace("\\", ""))  # it escapes quotes
     if "=" in text:
         spoken = _QUOTIENT.sub("除以", spoken)
+    if "%" in text:
+        spoken = _HUNDRED.sub("百分之百", spoken)
     if text[-3:] in contexts.CODES_OF_MONEY and (spoken[:-3] or phrase.before).rstrip()[-1:] in _COUNTED:
         spoken = f"{spoken[:-3].rstrip()}{contexts.CODES_OF_MONEY[text[-3:]]}"
     spoken = _SIGN.sub(lambda sign: contexts.SIGNS[sign[0]], _SLASH.sub(" ", spoken))
@@ -87,11 +100,20 @@ def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
 def _signs_in_words(text: str) -> str:
     """Signs that letters or digits on both sides decide, as they are said."""
     if not text.isascii():
+        if "₀" <= text[-1:] <= "₉" or "log" in text:
+            text = _LOGARITHM.sub(
+                lambda found: f"以{found['base'].translate(VULGAR)}为底{found['of']}的对数", text
+            )
+        text = _TRADITIONAL.sub(lambda found: found[0].translate(_SIMPLIFIED), text)
         text = _COLON.sub(":", text.translate(VULGAR)).lstrip()
         if "#" in text:
             text = _NUMBER_SIGN.sub("号", text)
     elif "-" in text:
         text = _ALPHABET.sub(r"\g<first>到\g<last>", text)
+    if "." in text and _MODULE.fullmatch(text):
+        text = text.replace(".", "点")
+    if " " in text:
+        text = _APART.sub("，", _BLANK_BEHIND_DIGIT.sub("", text))
     if "!" in text and "=" in text:
         text = _FACTORIAL.sub("的阶乘", part_factorials(text))
     if text[-1:] in ("L", "M"):
@@ -126,6 +148,8 @@ def _beside(text: str, phrase: Phrase) -> str | None:
         return "，"  # a path through menus
     if text[0] == "/" and text[1:] in contexts.UNITS:
         return f"每{contexts.UNITS[text[1:]]}"
+    if text[0] == "-" and _COMMAND.fullmatch(phrase.previous) and (option := _OPTION.fullmatch(text)):
+        return f"{'杠' * len(option['dashes'])}{option['name']}"
     if text[0] == "/" and _PATH.fullmatch(text):
         return text.replace("/", "斜杠")
     return None

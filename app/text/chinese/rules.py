@@ -10,14 +10,24 @@ from firstword.app.text.chinese.conditions import Condition
 
 _DASHES = "-–—~～至到"
 NEEDS: Final = {
-    **dict.fromkeys(("fraction.mixed", "fraction.plain", "measure.pressure", "date.either_way"), "/"),
+    **dict.fromkeys(("fraction.mixed", "fraction.plain", "measure.pressure"), "/"),
     **dict.fromkeys(
-        ("measure.speed", "measure.share", "measure.beside", "time.always", "serial.slashes"), "/"
+        (
+            "measure.speed",
+            "measure.share",
+            "measure.beside",
+            "time.always",
+            "serial.slashes",
+            "serial.tire",
+            "date.day",
+        ),
+        "/",
     ),
     **dict.fromkeys(("time.clock", "duration.clock", "duration.lap", "serial.hex"), ":"),
     **{"fraction.division": "=", "cardinal.result": "=", "formula.minus": "-–−", "cardinal.thousands": "k"},
     **dict.fromkeys(("date.era_year", "date.short_year", "date.years"), "年"),
     **dict.fromkeys(("range.figure", "serial.groups", "serial.size"), "-"),
+    "date.either_way": "-/",
     **dict.fromkeys(("date.holidays", "money.range", "range.to"), _DASHES),
     **dict.fromkeys(("time.range", "serial.version", "serial.dotted"), "."),
     **dict.fromkeys(("formula.plus", "cardinal.plus"), "+"),
@@ -27,7 +37,11 @@ NEEDS: Final = {
         "time.minute": "'′",
         "fraction.thousandths": "‰",
         "fraction.percents": "%",
-        "date.quarter": "Q",
+        "fraction.percent": "%",
+        "formula.both": "±",
+        "measure.degrees": "°",
+        "cardinal.spaced": " \u00a0\u202f",
+        "date.quarter": "QH",
         "date.decade": "s",
     },
     **{
@@ -56,10 +70,10 @@ def _alternatives(words: object) -> str:
 
 _SIGN = f"(?P<sign>{_alternatives(contexts.CURRENCIES)})"
 _CODE = f"(?P<code>{_alternatives(contexts.CODES_OF_MONEY)})"
-_NO_AMPERES = "[广景公司栋区口出大游门班款型类]"  # "3A大作", "4A广告"
+_NO_AMPERES = "[广景公司栋区口出大游门班款型类轮]"  # "3A大作", "4A广告"
 _UNIT = (
     rf"(?P<unit>{_alternatives(contexts.UNITS)})"
-    rf"(?![A-Za-z0-9²³级座股]|/(?![\u3400-\u9fff])|(?<=A){_NO_AMPERES})"
+    rf"(?![A-Za-z0-9²³级座股]|/(?![\u3400-\u9fff])|(?<=A){_NO_AMPERES}|(?<=N)[+-]\d|(?<=g)(?:网络|手机|信号|基站|套餐|时代|技术))"
 )
 _LATER = r"(?=[0-9]|(?:次日|翌日|[早晚]上?|[上下]午|凌晨|中午)\d)"  # what a range goes to
 _EMERGENCY = "(?:11[0249]|12[02])"
@@ -67,17 +81,24 @@ _DIALED = rf"(?:{_EMERGENCY}|12306|123[14]5|10010|10086|95\d{{3}})"
 _MONTH_AND_DAY = r"(?<![\d.])1[0-2]\.\d{1,2}(?![\d.]|\s?[%‰日号])"
 _TEMPERATURE = "(?:℃|°|度|摄氏)"
 _TILL_ERA = r"\s?[-–—~～至到]\s?(?:公元)?前?\d{1,4}年"
+_OF_MONEY = "元|块钱?|美[元金]|欧元|英镑|日元|韩元|港[元币]|人民币"
 _HALF = r"(?:\s?(?P<half>[AaPp])\.?[Mm]\b\.?)"
 
 ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     (
         "telephone.number",
-        r"(?<![\w.])(?:\+[0-9]{1,3}[ -]?)?(?:1[0-9]{2}[ -][0-9]{4}[ -][0-9]{4}|1[3-9][0-9]{9}"
-        r"|0[0-9]{2,3}[ -](?:[0-9]{7,8}|[0-9]{3,4}[ -][0-9]{4})|[48]00[ -]?[0-9]{3,4}[ -]?[0-9]{3,4}"
+        r"(?<![\w.])(?:(?:\+|00)[0-9]{1,3}[ -]?|\(\+[0-9]{1,3}\)[ -]?|86[ -])?"
+        r"(?:1[0-9]{2}[ -][0-9]{4}[ -][0-9]{4}|1[3-9][0-9]{9}|1[3-9][0-9][xX]{4}[0-9]{4}"
+        r"|0[0-9]{2,3}[ -](?:[0-9]{7,8}|[0-9]{3,4}[ -][0-9]{4})(?:-[0-9]{1,5})?"
+        r"|[48]00[ -]?[0-9]{3,4}[ -]?[0-9]{3,4}"
         r"|[(（]0[0-9]{2,3}[)）][ -]?(?:[0-9]{7,8}|[0-9]{3,4}[ -][0-9]{4})"
+        r"|\+[0-9]{1,3}[ -]?\([0-9]{1,4}\)[ -]?[0-9]{2,4}(?:[ -][0-9]{2,4}){1,3}"
         r"|\+[0-9]{1,3}(?:[ -][0-9]{2,4}){2,4})(?![0-9])",
         None,
     ),
+    ("telephone.number", r"(?:0[0-9]{2,3}|\+(?:86|85[23]|886))$", conditions.is_area),
+    ("telephone.number", r"(?:[0-9]{3,4}[ -][0-9]{4}|[0-9]{7,8})(?![0-9])", conditions.is_behind_area),
+    ("cardinal.number", r"11[0-9]|12[0-2]|12345|100[01]0", conditions.is_whole),
     ("telephone.extension", r"\d{2,6}(?!\d|[人名个])", conditions.behind(contexts.EXTENSIONS)),
     ("telephone.extension", r"\d{1,5}(?!\d)", conditions.is_extension),
     ("serial.room", r"(?<![\d.,])\d{3,4}(?=室|号房|房(?![屋价子东客间]))", None),
@@ -104,7 +125,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         conditions.is_pressure,
     ),
     ("fraction.division", r"(?P<above>\d+)/(?P<below>\d+)(?=\s?=)", conditions.is_division),
-    ("time.always", r"(?<![\d.,/])24/7(?![\d/])", None),
+    ("time.always", r"(?<![\d.,/])24/7(?:/365)?(?![\d/])", None),
     (
         "fraction.mixed",
         r"(?<![\d.,/])(?P<whole>\d{1,3})(?:  ?|又)(?P<above>\d{1,3})/(?P<below>\d{1,3})(?![\d/])",
@@ -131,6 +152,12 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"(?<![\d.])(?P<hour>\d{1,2})\.(?P<minutes>[0-5]\d)[-–—~～至到](?P<last_hour>\d{1,2})\.(?P<last_minutes>[0-5]\d)"
         r"(?![\d.%]|\s?(?:小时|分钟))",
         conditions.behind("时间"),
+    ),
+    (
+        "measure.degrees",
+        r"(?<![\d.])(?P<degrees>\d{1,3}(?:\.\d+)?)°(?:(?P<minutes>\d{1,2})[′'](?:(?P<seconds>\d{1,2}(?:\.\d+)?)[″\"])?)?"
+        r"\s?(?P<way>[NSEW])(?![A-Za-z])",
+        conditions.is_unplaced,
     ),
     ("measure.feet", r"(?<![\d.°])(?P<feet>[3-8])'(?P<inches>1[01]|[0-9])\"", None),
     ("measure.feet", r"(?<![\d.°])(?P<feet>\d{1,2})′(?P<inches>\d{1,2}(?:\.\d+)?)″", conditions.is_size),
@@ -173,6 +200,13 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"(?<![\w.,])(?:[1-9]\d{6,7}|[2-9]\d{3}[ -]\d{4})(?![\d.%:/,元次个台部])",
         conditions.behind(contexts.SUBSCRIBED),
     ),
+    ("serial.code", rf"(?<![\w.,])88(?=[，,！!~～]\s?(?:{contexts.FAREWELLS}))", None),
+    ("serial.code", r"(?<![\w.,])88(?![\d.,])", conditions.is_farewell),
+    ("serial.code", r"(?<!\d)(?:19\d[1-9]|19[1-9]0|20[0-4][1-9]|20[1-4]0)(?=年(?:前后|[后前来间]))", None),
+    ("serial.code", r"360(?!\d)", conditions.behind("Xbox|XBOX|XBox")),
+    ("serial.code", r"\d{4}-\d{4,7}(?!\d)", conditions.behind("CVE|CNVD|CNNVD")),
+    ("serial.dotted", r"(?<=ZL)\d{12}(?:\.\d)?(?!\d)", None),
+    ("serial.code", r"(?<=\d:)\d{2,5}(?!\d)", conditions.is_port),
     ("serial.code", rf"(?<![\d.,])(?:{contexts.KNOWN})|(?<=[Hh]\.)26[45]", None),
     ("serial.code", r"(?<![\w.,])(?:6{3,}|23{3,}|520|886|1314|996|955)(?![\d.,])", conditions.is_exclaimed),
     (
@@ -198,7 +232,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"(?<![\d.:])(?:(?P<hours>\d{1,2}):)?(?P<minutes>\d{1,2}):(?P<seconds>[0-5]\d)(?![\d:])",
         conditions.is_duration,
     ),
-    ("serial.code", r"\d{3,4}(?![\d.]|\s?元)", conditions.behind("RTX|GTX|RX|锐龙|骁龙|天玑|酷睿")),
+    ("serial.code", r"\d{3,4}(?![\d.]|\s?元)", conditions.behind("RFC|RTX|GTX|RX|锐龙|骁龙|天玑|酷睿")),
     ("serial.plate", r"(?<=i[3579])-(?P<digits>\d{4,5})(?=[A-Z]{0,2}(?![A-Za-z\d]))", None),
     ("serial.code", r"(?<=[A-Za-z])\d{6,}(?![\d.])", None),
     (
@@ -244,6 +278,16 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         conditions.is_standard,
     ),
     (
+        "date.full",
+        r"(?<![\w.,-])(?P<year>1[3-9]|2\d|9\d)-(?P<month>\d{1,2})-(?P<day>\d{1,2})(?![\w-])",
+        conditions.is_written_day,
+    ),
+    (
+        "date.either_way",
+        r"(?<![\w.,-])(?P<first>\d{1,2})-(?P<second>\d{1,2})-(?P<year>(?:19|20)\d\d)(?![\w-])",
+        conditions.is_date_either_way,
+    ),
+    (
         "serial.groups",
         r"(?<![\w.-])(?!\d{4}-\d{1,2}-\d{1,2}(?!\d))\d+(?:-\d+){2,}(?![\d.-]|\s?(?:分钟|小时|天|年|元|人))",
         conditions.is_no_formula,
@@ -286,6 +330,11 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "date.full",
+        r"(?<![\w.,-])(?P<year>1[3-9]|2\d|9\d)\.(?P<month>\d{1,2})\.(?P<day>\d{1,2})(?![\w.])",
+        conditions.is_written_day,
+    ),
+    (
+        "date.full",
         r"(?<![\d.])(?P<year>[12]\d)\.(?P<month>0[1-9]|1[0-2])\.(?P<day>[0-3]\d)(?![\d.])",
         conditions.is_release_day,
     ),
@@ -299,8 +348,20 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"(?<![\d/])(?P<year>\d{4})[-/](?P<month>\d{1,2})(?![\d/]|-(?!\d{4}/))",
         conditions.is_month,
     ),
+    (
+        "date.day",
+        r"(?<![\w.,/])(?P<month>1[0-2]|0?[1-9])/(?P<day>[12]\d|3[01]|0?[1-9])"
+        rf"(?=(?:{contexts.DAYS_BEHIND})|\s\d{{1,2}}:\d\d)",
+        None,
+    ),
+    (
+        "fraction.plain",
+        r"(?<![\w.,/])(?P<above>\d{1,4})/(?P<below>1\d{1,3})(?=[\u3400-\u9fff])(?![日号])",
+        conditions.is_no_autumn_day,
+    ),
+    ("serial.tire", r"(?<![\d/])(?P<width>\d{3})/(?P<share>\d\d)\s?Z?R(?P<rim>\d\d)(?!\d)", None),
     ("serial.slashes", r"(?<![\w./])\d{1,3}(?:/\d{1,3}){2}(?![\w./])", None),
-    ("date.quarter", r"(?<!\d)(?P<year>\d{4})年?Q(?P<quarter>[1-4])", None),
+    ("date.quarter", r"(?<!\d)(?P<year>\d{4})年?(?:Q(?P<quarter>[1-4])|H(?P<half>[12]))(?!\d)", None),
     (
         "date.full",
         r"(?<![\w.,-])(?P<year>19\d\d|20\d\d)(?P<month>0[1-9]|1[0-2])(?P<day>0[1-9]|[12]\d|3[01])"
@@ -316,6 +377,11 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         "date.season",
         r"(?<![\d.,/~-])(?P<first>1[89]\d\d|20\d\d)\s?[-–—~～]\s?(?P<last>1[89]\d\d|20\d\d)(?![\d.,%/-])",
         conditions.is_years,
+    ),
+    (
+        "date.season",
+        r"(?<!\d)(?P<first>[1-9]\d\d)\s?[-–—~～]\s?(?P<last>[1-9]\d{2,3})(?!\d)",
+        conditions.is_dynasty,
     ),
     (
         "serial.long",
@@ -347,6 +413,8 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     ("date.era_year", rf"(?<!\d)(?P<digits>\d{{3,4}})(?=年|{_TILL_ERA})", conditions.is_era_year),
     ("fraction.percents", r"(?<![\d.])(?P<low>\d+(?:\.\d+)?)[-–~～](?P<high>\d+(?:\.\d+)?)%", None),
+    ("fraction.percent", r"(?<![\d.,])(?P<number>\d+(?:\.\d+)?)%(?=\s?[A-Za-z])", None),
+    ("formula.both", r"±(?=\d+(?:\.\d+)?[%‰])", None),
     ("date.decade", r"(?<![\w.])(?P<century>19|20)?(?P<digits>\d0)s(?![A-Za-z])", conditions.is_decade),
     ("date.short_year", r"['’](?P<digits>\d\d)年(?!代|有期|[前后内来间里])", conditions.is_elided),
     ("serial.apostrophe", r"['’](?:\d\d(?=[级届](?!台风))|(?=\d0年代))", conditions.is_elided),
@@ -364,16 +432,22 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         rf":(?P<seconds>[0-5]\d){_HALF}?(?![\d:])",
         None,
     ),
+    (
+        "time.half",
+        r"(?<![A-Za-z])(?P<half>[AP])\.?M\.?\s?(?P<hour>\d{1,2}):(?P<minutes>[0-5]\d)(?![\d:])",
+        None,
+    ),
     ("time.half", rf"(?<![\d.:])(?P<hour>\d{{1,2}})(?::(?P<minutes>[0-5]\d))?{_HALF}", None),
     ("time.clock", r"(?<![\d.:])(?P<hour>[01]?\d|2[0-4]):(?P<minutes>[0-5]\d)(?![\d:])(?:分(?!钟))?", None),
     (
         "money.range",
         rf"{_SIGN}\s?(?P<low>\d+(?:\.\d+)?)(?P<low_scale>{contexts.SCALES})?\s?[-–—~～至到]\s?"
-        rf"(?:{_alternatives(contexts.CURRENCIES)})?{_AMOUNT}{_SCALE}(?P<end>元)?",
+        rf"(?:{_alternatives(contexts.CURRENCIES)})?{_AMOUNT}{_SCALE}(?P<end>{_OF_MONEY})?",
         None,
     ),
     ("money.western", rf"{_SIGN}\s?{_AMOUNT}\s?(?P<western>bn|[kKmMB]|{contexts.WESTERN})(?![A-Za-z])", None),
-    ("money.amount", rf"{_SIGN}\s?(?P<minus>[-−])?{_AMOUNT}\s?{_SCALE}(?P<end>元)?", None),
+    ("money.amount", rf"{_SIGN}\s?(?P<minus>[-−])?{_AMOUNT}\s?{_SCALE}(?P<end>{_OF_MONEY})?", None),
+    ("money.whole", rf"(?<![\d.,])(?P<number>\d+)\.00?(?=\s?(?:{_OF_MONEY}))", None),
     ("serial.tail", rf"(?<=\d秒)\d\d(?={contexts.RECORDED})", conditions.is_record),
     ("serial.tail", r"(?<=\d[米块秒])\d\d(?=$|[^\w\u3400-\u9fff.]|[的左高长宽多吧啊了])", None),
     ("money.amount", rf"(?<![\d.]){_AMOUNT}{_SCALE}(?P<sign>[$€£¥￥₫₽₩₹฿₺₱¢円])", None),
@@ -404,7 +478,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("measure.speed", rf"(?<![\w.]){_AMOUNT}\s?(?:km/h|KM/H)(?![A-Za-z])", None),
     (
         "measure.share",
-        rf"(?<![A-Za-z\d.]){_AMOUNT}\s?(?P<unit>{_alternatives(contexts.UNITS)})"
+        rf"(?<![A-Za-z\d.]){_AMOUNT}\s?{_SCALE}\s?(?P<unit>{_alternatives(contexts.UNITS)})"
         rf"/(?:(?=(?:\d+\s?(?:m?[lLs]|d[lL]|h|min)|100\s?(?:g|km))(?![A-Za-z]))|(?P<per>{_alternatives(contexts.PER_UNITS)})(?![\w/²³]))",
         None,
     ),
@@ -418,8 +492,14 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         rf"(?<![A-Za-z\d.]){_AMOUNT}[wW](?=\+(?!\d)|(?:{contexts.FOLLOWED}))",
         conditions.is_no_power,
     ),
-    ("measure.amount", rf"(?<![A-Za-z\d.]){_AMOUNT}\s?{_UNIT}", None),
+    (
+        "cardinal.ten_thousands",
+        rf"(?<![A-Za-z\d.]){_AMOUNT}[wW](?![A-Za-z\d])",
+        conditions.behind(contexts.EARNED),
+    ),
+    ("measure.amount", rf"(?<![A-Za-z\d.]){_AMOUNT}\s?{_SCALE}\s?{_UNIT}", None),
     ("measure.inches", rf"(?<![A-Za-z\d./]){_AMOUNT}(?:[\"″]|in)(?![A-Za-z0-9])", conditions.is_unquoted),
+    ("cardinal.multiplied", r"(?<![A-Za-z\d.,])(?P<number>\d+(?:\.\d+)?)[kK](?=[元块])", None),
     ("cardinal.thousands", r"(?<![A-Za-z\d.,])(?P<number>\d{2,}(?:\.\d+)?)k(?![A-Za-z元块])", None),
     ("measure.amount", rf"(?<![A-Za-z\d.]){_AMOUNT}(?P<unit>V)(?=\d+(?:\.\d+)?A(?![A-Za-z]))", None),
     ("measure.amount", r"(?<=\dV)(?P<number>\d+(?:\.\d+)?)(?P<unit>A)(?![A-Za-z])", None),
@@ -428,11 +508,23 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.size", r"-(?=\d+(?:\.\d+)?B(?![A-Za-z\d]))", conditions.is_behind_name),
     ("serial.model", rf"[-−](?=\d)(?!\d+(?:\.\d+)?\s?{_TEMPERATURE})", conditions.is_model),
     ("cardinal.minus", rf"(?<=[个人次天])[-−](?=\d+(?:\.\d+)?\s?{_TEMPERATURE})", None),
-    ("cardinal.minus", r"(?<![\w.)%日号点分年月万亿千百元块岁米斤个人次天秒℃])[-−](?=\d|[$€£¥￥]\d)", None),
+    (
+        "cardinal.minus",
+        r"(?<![\w.)%日号点分年月万亿千百元块岁米斤个人次天秒℃])[-−](?=\d|点\d|\(-?\d|[$€£¥￥]\d)",
+        None,
+    ),
     ("cardinal.two", r"(?<=[A-Z])2(?=余|次)", None),
+    ("cardinal.two", rf"(?<![\d.])2(?={contexts.NEVER_PAIRED})|(?<=排)2(?=[座号])", None),
     ("cardinal.two", r"(?<![\d.])2(?=单元|[栋幢](?:号|\s?\d))", None),
     ("cardinal.two", r"(?<![\d.])2(?=层(?!楼))", conditions.behind("负|B|地下|在|于|到|去|楼|-|达")),
     ("cardinal.pair", rf"(?<![\d.:])(?<!/)2(?={contexts.PAIRED})", conditions.is_counted),
+    ("cardinal.two", r"(?<![\w.:/-])2(?=\s?[-–—~～至到]\s?\d{1,2}(?:月|年级|班|号|楼|日|环|线))", None),
+    (
+        "cardinal.pair",
+        r"(?<![\w.:/-])2(?=\s?[-–—~～至到]\s?[3-9]\s?"
+        rf"(?:(?:[ckm]?m|k?g|mg|m?[lL]|h|min|s|t)(?![A-Za-z\d])|{contexts.PAIRED}))",
+        conditions.is_counted,
+    ),
     (
         "cardinal.pair",
         r"(?<![\d.:])(?<!/)2(?=年(?![级代]|\s?[（(]?\d{1,2}[)）]?班)|台)",
@@ -440,12 +532,21 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     ("fraction.thousandths", r"(?P<number>\d+(?:\.\d+)?)‰", None),
     ("cardinal.separated", r"(?<![\d.])\d{1,3}(?:,\d{3})+(?=(?:\.\d+)?\s?[%‰/:]|\.0+\s?[元块])", None),
+    (
+        "cardinal.spaced",
+        r"(?<![\d.,])[1-9]\d{0,2}"
+        r"(?:(?:[ \u00a0\u202f]\d{3})*[ \u00a0\u202f]000|(?:[\u00a0\u202f]\d{3})+)(?![\d ])"
+        rf"|(?<![\d.,])[1-9]\d{{0,2}}(?: \d{{3}}){{2,}}(?=[{contexts.COUNTING}])",
+        None,
+    ),
     ("cardinal.number", r"(?<![\d.])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d|%|\.\d)", None),
     ("cardinal.result", r"(?:(?<==)|(?<== ))(?!2(?!\d))\d+(?:\.\d+)?(?![\d.,:/%])", None),
     ("cardinal.long", r"(?<![\d.,A-Za-z])[1-9]\d{7,14}(?![\d.,])", None),
     ("roman.sign", r"(?P<roman>[Ⅰ-ⅿ]+)", None),
     ("roman.number", r"(?P<roman>[IVX]+)(?![A-Za-z])", conditions.is_ordinal),
-    ("cardinal.sign", r"[①-⑳❶-❿㈠-㈩]", None),
+    ("cardinal.sign", r"[①-⒛❶-❿㈠-㈩㊀-㊉]", None),
+    ("formula.minus", r"(?<=\d)\s?[-–−]\s?(?=\d)", conditions.is_difference),
+    ("range.to", r"(?:(?<=([A-Z])\d)|(?<=([A-Z])\d\d))\s?[-–—~～]\s?(?=(?:\1|\2)\d)", None),
     ("range.to", r"(?<=([年月]))\s?[-–—]\s?(?=(?:公元)?前?\d{1,4}\1)", None),
     ("range.to", r"(?<=\d)\s?[-–—]\s?(?=(?:公元)?前\d{1,4}年)", None),
     ("range.to", r"(?<=\d[kKwW])\s?[-–—]\s?(?=\d+(?:\.\d+)?[kKwW])", None),

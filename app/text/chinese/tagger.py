@@ -43,8 +43,9 @@ _SIGN_FORMS = (
     "serial.plate",
     "serial.apostrophe",
     "date.short_year",
+    "formula.both",
 )
-_LETTER_FORMS = ("money.", "serial.hex", "date.era", "roman.number", "formula.cross")
+_LETTER_FORMS = ("money.", "time.half", "serial.hex", "date.era", "roman.number", "formula.cross")
 _NO_DIGIT_FORMS = (
     "formula.",
     "roman.",
@@ -76,7 +77,7 @@ def _rules_for(found: frozenset[str]) -> tuple[tuple[_Rule, ...], tuple[_Rule, .
     )
 
 
-_FIRST = re.compile(r"[0-9+/·'’A-Zx(（$€£¥￥₩₽₹₫฿₿₺₱^⁰¹²³⁴-⁹⁻×÷\-–—−~～\s Ⅰ-ⅿ①-⑳❶-❿㈠-㈩]")
+_FIRST = re.compile(r"[0-9+/·'’A-Zx(（$€£¥￥₩₽₹₫฿₿₺₱^⁰¹²³⁴-⁹⁻×÷\-–—−~～\s Ⅰ-ⅿ①-⒛❶-❿㈠-㈩㊀-㊉±₴₪₦]")
 
 
 def tag(text: str, phrase: Phrase) -> Iterator[Tag | str]:

@@ -18,6 +18,7 @@ _DIGITS = str.maketrans("0123456789", "零一二三四五六七八九")
 _ZEROS = re.compile(r"\.0+$")
 _TELEPHONE_DIGITS = str.maketrans("0123456789", "零幺二三四五六七八九")
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻−", "0123456789--")
+_HALF_YEARS = {"1": "上", "2": "下"}
 _HALVES = {"a": "上午", "p": "下午"}
 _WESTERN = {"k": 10**3, "th": 10**3, "m": 10**6, "b": 10**9, "bn": 10**9, "tr": 10**12}
 _GROUPS = ("", "万", "亿", "万亿", "亿亿")
@@ -81,15 +82,13 @@ def _of(fields: Fields, name: str) -> str:
     return value
 
 
-def _year(digits: str) -> str:
-    if len(digits) == 2:
-        digits = f"{'20' if digits < '70' else '19'}{digits}"
-    return by_digits(digits)
-
-
 def _date(fields: Fields, text: str) -> str:
-    month, day = (cardinal(_of(fields, name)) for name in ("month", "day"))
-    return f"{_year(_of(fields, 'year'))}年{month}月{day}日"
+    """A year of two digits is said as it is written."""
+    return f"{by_digits(_of(fields, 'year'))}年{_day(fields, text)}"
+
+
+def _day(fields: Fields, text: str) -> str:
+    return f"{cardinal(_of(fields, 'month'))}月{cardinal(_of(fields, 'day'))}日"
 
 
 def _date_either_way(fields: Fields, text: str) -> str:
@@ -145,7 +144,7 @@ def _money(fields: Fields, text: str) -> str:
     name = contexts.CURRENCIES[sign] if sign else contexts.CODES_OF_MONEY[code or ""]
     minus = "负" if fields.get("minus") else ""
     amount = f"{minus}{counted(number if scale else _ZEROS.sub('', number))}{scale}"
-    return f"人民币{amount}元" if fields.get("end") and name == "人民币" else amount + name
+    return f"人民币{amount}元" if fields.get("end") == "元" and name == "人民币" else amount + name
 
 
 def _range_of_money(fields: Fields, text: str) -> str:
@@ -161,8 +160,16 @@ def _western_money(fields: Fields, text: str) -> str:
 
 
 def _measure(fields: Fields, text: str) -> str:
-    unit = contexts.UNITS[_of(fields, "unit")]
-    return (cardinal if unit.endswith("度") else counted)(_of(fields, "number")) + unit
+    unit, scale = contexts.UNITS[_of(fields, "unit")], fields.get("scale") or ""
+    return (cardinal if unit.endswith("度") else counted)(_of(fields, "number")) + scale + unit
+
+
+def _place(fields: Fields, text: str) -> str:
+    """Degrees of latitude or longitude; minutes and seconds may be left out."""
+    spoken = contexts.COMPASS[_of(fields, "way")]
+    for name, unit in (("degrees", "度"), ("minutes", "分"), ("seconds", "秒")):
+        spoken += f"{cardinal(fields[name] or '')}{unit}" if fields[name] else ""
+    return spoken
 
 
 def _share(fields: Fields, text: str) -> str:
@@ -222,6 +229,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "duration.primes": _minutes_and_seconds,
     "measure.minutes": _minutes_and_seconds,
     "measure.share": _share,
+    "measure.degrees": _place,
     "formula.plus": lambda fields, text: "加",
     "fraction.plain": _fraction,
     "date.holidays": lambda fields, text: "到".join(
@@ -251,13 +259,22 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "serial.slashes": lambda fields, text: "，".join(cardinal(part) for part in text.split("/")),
     "serial.tail": lambda fields, text: by_digits(text),
     "serial.long": lambda fields, text: by_digits(text),
+    "serial.tire": lambda fields, text: "，".join(
+        (by_digits(_of(fields, "width")), by_digits(_of(fields, "share")), f"R{cardinal(_of(fields, 'rim'))}")
+    ),
     "date.full": _date,
+    "date.day": _day,
     "date.either_way": _date_either_way,
     "date.year_and_month": lambda fields, text: (
-        f"{_year(_of(fields, 'year'))}年{cardinal(_of(fields, 'month'))}月"
+        f"{by_digits(_of(fields, 'year'))}年{cardinal(_of(fields, 'month'))}月"
     ),
     "date.quarter": lambda fields, text: (
-        f"{by_digits(_of(fields, 'year'))}年第{cardinal(_of(fields, 'quarter'))}季度"
+        f"{by_digits(_of(fields, 'year'))}年"
+        + (
+            f"{_HALF_YEARS[fields['half']]}半年"
+            if fields["half"]
+            else f"第{cardinal(fields['quarter'] or '')}季度"
+        )
     ),
     "date.years": lambda fields, text: (
         f"{by_digits(_of(fields, 'first'))}{'至' if fields['till'] == '至' else '到'}"
@@ -278,7 +295,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "date.zeros": lambda fields, text: "",
     "time.clock": _clock,
     "time.half": _clock,
-    "time.always": lambda fields, text: "七乘二十四",
+    "time.always": lambda fields, text: f"七乘二十四{'乘三百六十五' if text.endswith('365') else ''}",
     "duration.clock": _elapsed,
     "duration.lap": lambda fields, text: (
         f"{_minutes_and_seconds(fields, text)}{by_digits(_of(fields, 'parts'))}"
@@ -289,6 +306,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     ),
     "money.amount": _money,
     "money.code": _money,
+    "money.whole": lambda fields, text: counted(_of(fields, "number")),
     "money.range": _range_of_money,
     "money.western": _western_money,
     "formula.power": _power,
@@ -297,6 +315,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
         f"的{_power({'raised': fields['raised'] or fields['power']}, text).removeprefix('的')}"
         f"{contexts.UNITS[_of(fields, 'unit')]}"
     ),
+    "formula.both": lambda fields, text: "正负",
     "formula.less": lambda fields, text: "减",
     "formula.minus": lambda fields, text: "减",
     "formula.times": lambda fields, text: "乘",
@@ -307,6 +326,10 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "measure.amount": _measure,
     "measure.inches": lambda fields, text: f"{counted(_of(fields, 'number'))}英寸",
     "time.minute": lambda fields, text: f"{cardinal(_of(fields, 'number'))}分钟",
+    "cardinal.multiplied": lambda fields, text: counted(
+        f"{(Decimal(_of(fields, 'number')) * 1000).normalize():f}"
+    ),
+    "cardinal.spaced": lambda fields, text: cardinal(re.sub(r"\s", "", text)),
     "cardinal.thousands": lambda fields, text: f"{cardinal(_of(fields, 'number'))}k",
     "cardinal.separated": lambda fields, text: text.replace(",", ""),
     "cardinal.ten_thousands": lambda fields, text: f"{fields['number']}万",
@@ -314,6 +337,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "cardinal.minus": lambda fields, text: "负",
     "cardinal.pair": lambda fields, text: "两",
     "ordinal.number": lambda fields, text: cardinal(text),
+    "fraction.percent": lambda fields, text: f"百分之{cardinal(_of(fields, 'number'))}",
     "fraction.thousandths": lambda fields, text: f"千分之{cardinal(_of(fields, 'number'))}",
     "cardinal.number": lambda fields, text: cardinal(text),
     "cardinal.result": lambda fields, text: cardinal(text),
