@@ -169,8 +169,27 @@ def is_farewell(found: Match, phrase: Phrase) -> bool:
 
 
 def is_port(found: Match, phrase: Phrase) -> bool:
-    """ "127.0.0.1:8080"."""
-    return re.search(r"\d(?:\.\d{1,3}){3}:$", found.string[: found.start()]) is not None
+    """ "127.0.0.1:8080" and "ISO9001:2015"."""
+    return _is_in_address(found) or re.search(r"(?:ISO|IEC|GB)\S*:$", text_before(found, phrase)) is not None
+
+
+def is_mask(found: Match, phrase: Phrase) -> bool:
+    """ "10.0.0.1/24"."""
+    return _is_in_address(found)
+
+
+def _is_in_address(found: Match) -> bool:
+    return re.search(r"\d(?:\.\d{1,3}){3}:?$", found.string[: found.start()]) is not None
+
+
+def is_registered(found: Match, phrase: Phrase) -> bool:
+    """ "沪ICP备12345678号-1"."""
+    return re.search(r"备\d+号$", text_before(found, phrase)) is not None
+
+
+def is_house_and_room(found: Match, phrase: Phrase) -> bool:
+    """ "8-302", not "8-302天"."""
+    return not text_ahead(found, phrase).lstrip()[:1].isalnum()
 
 
 def is_dynasty(found: Match, phrase: Phrase) -> bool:
@@ -214,7 +233,7 @@ def is_short_year(found: Match, phrase: Phrase) -> bool:
     """ "98年", not "12年" that somebody waited."""
     following = found.string[found.end() : found.end() + 1] or phrase.following[:1]
     if re.match(
-        r"\d{1,2}月|[上下]半|末|[春夏秋冬]季?(?![天秋])|初(?![中高级步学等恋])|底(?![薪层部])|春节|国庆|高考|的(?=[，。！？,]|$)",
+        r"\d{1,2}月|[上下]半|末|[春夏秋冬]季?(?![天秋])|的(?:[春夏秋冬酒]|老歌|那|世界杯|款)|初(?![中高级步学等恋])|底(?![薪层部])|春节|国庆|高考|的(?=[，。！？,]|$)",
         text_ahead(found, phrase),
     ):
         return True

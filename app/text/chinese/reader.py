@@ -15,13 +15,13 @@ from firstword.app.text.phrases import UNSPACED, Phrase
 
 # ruff: noqa: RUF001  Chinese punctuation is meant
 
-_NUMERIC = re.compile(r"[0-9Ⅰ-ⅿ①-⒛❶-❿㈠-㈩㊀-㊉]")
+_NUMERIC = re.compile(r"[0-9Ⅰ-ⅿ①-⒛❶-❿㈠-㈩㊀-㊉²³^=]")
 _VALUED_ZEROS = re.compile(r"(?<=[0-9])\.0+(?=\s?[元块])")
 _SIGN = re.compile("|".join(re.escape(sign) for sign in contexts.SIGNS))
 _WORD_SIGNS = re.compile(r"(?<=[A-Za-z])(?<![0-9][A-Za-z])(?<![0-9][A-Za-z]{2})[-_](?=[0-9])")
 _LONG_WORD_SIGNS = re.compile(r"(?<=[A-Za-z]{2})[-_](?=[0-9])")
 _PER = re.compile(
-    rf"(?:(?<=[元块角分币镑刀美港日韩次克升米里时])|(?<=[0-9]r)|(?<=万)(?=/[年月人])|(?<=[元块]/人))/(?=[0-9]*(?:{contexts.PER}))"
+    rf"(?:(?<=[元块角分币镑刀美港日韩次克升米里时])|(?<=[0-9][人片粒转毛r])|(?<=万)(?=/[年月人])|(?<=[元块]/人))/(?=[0-9]*(?:{contexts.PER}))"
 )
 _UNITS = "|".join(sorted(contexts.PER_UNITS, key=len, reverse=True))
 _PER_UNIT = re.compile(rf"(?<=[元块角分币镑刀铢盾方])/(?P<unit>{_UNITS})(?![\w/²³])", re.ASCII)
@@ -31,10 +31,13 @@ _QUOTIENT = re.compile(
 )
 _BLANKS = re.compile(f" (?=[{UNSPACED}])|(?<=[{UNSPACED}]) ")
 _DROPPED = re.compile(r"[#~～$€£¥￥]")
-_ALPHABET = re.compile(r"(?<![A-Za-z])(?P<first>[Aa])-(?P<last>[Zz])(?![A-Za-z])")
+_ALPHABET = re.compile(
+    r"(?<![A-Za-z])(?P<first>A(?=-[C-Z])|a(?=-z)|[A-Z](?=[~～]))[-~～](?P<last>[A-Za-z])(?![A-Za-z])"
+)
 _SHARP = re.compile(r"(?<![A-Za-z])(?P<letter>[CF])#")
 _LEADING_POINT = re.compile(r"(?<![\w.])\.(?=[A-Za-z])|(?<![\w.$￥¥€£])\.(?=[0-9])")
 _DAY = re.compile(r"(?:周|星期|礼拜)[一二三四五六日天]\s?$|月\s?$")
+_HOUR = re.compile(r"\d\s?[点时分日号月]\s?$")
 _PATH = re.compile(r"(?:/[A-Za-z][\w.-]*)+/?")
 _COLON = re.compile("(?<=[0-9])(?:∶|：(?![0-9]+[个人名条种天次位项步年月台件]))(?=[0-9])")
 _FACTORIAL = re.compile(r"(?<=[0-9n])!(?=\s=)")
@@ -44,7 +47,7 @@ _SIZES = re.compile(
 _INCREMENT = re.compile(r"(?<=[A-Za-z])\+\+")
 _HUNDRED = re.compile("百分之一百(?![零一二三四五六七八九十点万亿])")
 _BLANK_BEHIND_DIGIT = re.compile(r"(?<=[0-9]) (?=[年月日号时]|[%‰](?!\s))|(?<=[0-9] [年月日时])  ?(?=[0-9])")
-_APART = re.compile(r"(?:(?<=\.[0-9])|(?<=\.[0-9][0-9])) (?=[0-9])")
+_APART = re.compile(r"(?<![0-9.])(?P<decimal>[0-9]+\.[0-9]{1,2}) (?=[0-9]+(?![0-9:]))")
 _LOGARITHM = re.compile(r"log(?P<base>[₀-₉]+)\(?(?P<of>[0-9]+(?![0-9.])|[a-z](?![a-z]))\)?")
 _TRADITIONAL = re.compile(f"(?<=[0-9])(?:小時|[ 公分]?[{''.join(contexts.TRADITIONAL).replace('時', '')}])+")
 _SIMPLIFIED = str.maketrans(contexts.TRADITIONAL)
@@ -108,12 +111,12 @@ def _signs_in_words(text: str) -> str:
         text = _COLON.sub(":", text.translate(VULGAR)).lstrip()
         if "#" in text:
             text = _NUMBER_SIGN.sub("号", text)
-    elif "-" in text:
+    if "-" in text or "～" in text or "~" in text:
         text = _ALPHABET.sub(r"\g<first>到\g<last>", text)
     if "." in text and _MODULE.fullmatch(text):
         text = text.replace(".", "点")
     if " " in text:
-        text = _APART.sub("，", _BLANK_BEHIND_DIGIT.sub("", text))
+        text = _APART.sub(r"\g<decimal>，", _BLANK_BEHIND_DIGIT.sub("", text))
     if "!" in text and "=" in text:
         text = _FACTORIAL.sub("的阶乘", part_factorials(text))
     if text[-1:] in ("L", "M"):
@@ -125,7 +128,10 @@ def _signs_in_words(text: str) -> str:
 
 def _beside(text: str, phrase: Phrase) -> str | None:
     """A dash, a slash, half a day or a numeral that its neighbors decide; None: the phrase is none."""
-    if text in _TILL and _DAY.search(phrase.before) and phrase.following[:1] in ("周", "星", "礼"):
+    if text in _TILL and any(
+        before.search(phrase.before) and phrase.following[:1] in tuple(ahead)
+        for before, ahead in ((_DAY, "周星礼"), (_HOUR, "早晚上下次凌中明"))
+    ):
         return "到"
     if text in _DASHES:
         if "\n" in phrase.source:
@@ -148,6 +154,10 @@ def _beside(text: str, phrase: Phrase) -> str | None:
         return "，"  # a path through menus
     if text[0] == "/" and text[1:] in contexts.UNITS:
         return f"每{contexts.UNITS[text[1:]]}"
+    return _of_commands(text, phrase)
+
+
+def _of_commands(text: str, phrase: Phrase) -> str | None:
     if text[0] == "-" and _COMMAND.fullmatch(phrase.previous) and (option := _OPTION.fullmatch(text)):
         return f"{'杠' * len(option['dashes'])}{option['name']}"
     if text[0] == "/" and _PATH.fullmatch(text):

@@ -10,6 +10,7 @@ from firstword.app.text.chinese.conditions import Condition
 
 _DASHES = "-–—~～至到"
 NEEDS: Final = {
+    "formula.to": "^",
     **dict.fromkeys(("fraction.mixed", "fraction.plain", "measure.pressure"), "/"),
     **dict.fromkeys(
         (
@@ -43,6 +44,10 @@ NEEDS: Final = {
         "cardinal.spaced": " \u00a0\u202f",
         "date.quarter": "QH",
         "date.decade": "s",
+        "serial.to": "2",
+        "serial.mask": "/-",
+        "duration.units": "m",
+        "range.till": "今",
     },
     **{
         "cardinal.separated": ",",
@@ -192,6 +197,11 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "telephone.known",
+        rf"(?<![\w.,])\d{{3,6}}(?![\d.%:/,-]|\s?[{contexts.COUNTING}多余通遍回下])",
+        conditions.behind("拨打|拨|撥打|撥|致电|呼叫"),
+    ),
+    (
+        "telephone.known",
         r"(?<![\w.,])(?:10086|10010|10000|9[56]\d{3}|12\d{3}(?=热线))(?=客服(?!人员)|热线|专线|反诈)",
         None,
     ),
@@ -203,7 +213,19 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.code", rf"(?<![\w.,])88(?=[，,！!~～]\s?(?:{contexts.FAREWELLS}))", None),
     ("serial.code", r"(?<![\w.,])88(?![\d.,])", conditions.is_farewell),
     ("serial.code", r"(?<!\d)(?:19\d[1-9]|19[1-9]0|20[0-4][1-9]|20[1-4]0)(?=年(?:前后|[后前来间]))", None),
-    ("serial.code", r"360(?!\d)", conditions.behind("Xbox|XBOX|XBox")),
+    ("serial.code", r"36[05](?!\d)", conditions.behind("Xbox|XBOX|XBox|Office|Microsoft")),
+    ("serial.code", r"(?<=\b[iR][3579] )\d{4,5}(?![\d.])", None),
+    ("serial.dotted", r"\d{4}\.\d{4,5}(?!\d)", conditions.behind("arXiv")),
+    ("serial.mask", r"(?<=\d)/(?=\d{1,2}(?!\d))", conditions.is_mask),
+    ("serial.mask", r"(?<=号)-(?=\d)", conditions.is_registered),
+    ("serial.code", r"(?<=[A-Z]\d-)\d{6,}(?!\d)", None),
+    ("serial.size", r"(?<=[A-Z]\d)-(?=\d{6})", None),
+    (
+        "serial.code",
+        r"(?<![\w.:/-])[1-9]\d?-(?:[1-9]|[1-3]\d)0[1-9](?![\d.%:/-])",
+        conditions.is_house_and_room,
+    ),
+    ("cardinal.number", r"\d{1,2}(?=[sS](?![A-Za-z\d]))", conditions.behind(contexts.PHONES)),
     ("serial.code", r"\d{4}-\d{4,7}(?!\d)", conditions.behind("CVE|CNVD|CNNVD")),
     ("serial.dotted", r"(?<=ZL)\d{12}(?:\.\d)?(?!\d)", None),
     ("serial.code", r"(?<=\d:)\d{2,5}(?!\d)", conditions.is_port),
@@ -243,7 +265,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     (
         "serial.code",
         rf"\d{{5,}}(?![\d.]|\s?[{contexts.COUNTING}多余份套吨步字笔单款张辆户股平公])",
-        conditions.behind("码|号|ICP备"),
+        conditions.behind("码|号|ICP备|公安备"),
     ),
     (
         "serial.code",
@@ -272,6 +294,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"·(?P<digits>[A-Z0-9]{4}(?=[港澳学警挂])|[A-Z0-9]{5,6})(?![A-Za-z\d.])",
         conditions.is_plate,
     ),
+    ("serial.dotted", r"\d{1,5}(?:\.\d{1,2})?-(?:19|20)\d\d(?!\d)", conditions.is_standard),
     (
         "serial.code",
         rf"(?!(?:{contexts.FILM_SPEEDS})(?!\d))\d{{4,5}}(?:-(?:19|20)\d\d)?(?![\d.])",
@@ -279,7 +302,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "date.full",
-        r"(?<![\w.,-])(?P<year>1[3-9]|2\d|9\d)-(?P<month>\d{1,2})-(?P<day>\d{1,2})(?![\w-])",
+        r"(?<![\w.,-])(?P<year>1[3-9]|2\d|9\d|0\d(?=-\d\d-\d\d))-(?P<month>\d{1,2})-(?P<day>\d{1,2})(?![\w-])",
         conditions.is_written_day,
     ),
     (
@@ -306,6 +329,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.flight", r"(?:(?<=\b9C)|(?<=\b3U))(?P<digits>\d{4})(?!\d)", None),
     ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{2,5})(?=次(?!/)|航班)", None),
     ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{2,5})(?![\d.])", conditions.behind(contexts.FLIGHTS)),
+    ("serial.code", rf"(?<=[A-Z])(?<![A-Z]{{2}})\d{{4}}(?!\d|(?<=00)|[{contexts.COUNTING}]|\.\d)", None),
     ("serial.code", rf"(?<=\b[A-Z]{{2}})\d{{4}}(?![\d.,%:]|\s?[{contexts.COUNTING}])", None),
     (
         "serial.code",
@@ -330,7 +354,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "date.full",
-        r"(?<![\w.,-])(?P<year>1[3-9]|2\d|9\d)\.(?P<month>\d{1,2})\.(?P<day>\d{1,2})(?![\w.])",
+        r"(?<![\w.,-])(?P<year>1[3-9]|2\d|9\d|0\d(?=\.\d\d\.\d\d))\.(?P<month>\d{1,2})\.(?P<day>\d{1,2})(?![\w.])",
         conditions.is_written_day,
     ),
     (
@@ -361,6 +385,12 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     ("serial.tire", r"(?<![\d/])(?P<width>\d{3})/(?P<share>\d\d)\s?Z?R(?P<rim>\d\d)(?!\d)", None),
     ("serial.slashes", r"(?<![\w./])\d{1,3}(?:/\d{1,3}){2}(?![\w./])", None),
+    (
+        "date.months",
+        r"(?<![\d/.-])(?P<first>(?:19|20)\d\d)\.(?P<month>0?[1-9]|1[0-2])\s?[-–—~～至到]\s?"
+        r"(?P<last>(?:19|20)\d\d)\.(?P<last_month>0?[1-9]|1[0-2])(?![\d.]|\s?[元%个倍])",
+        None,
+    ),
     ("date.quarter", r"(?<!\d)(?P<year>\d{4})年?(?:Q(?P<quarter>[1-4])|H(?P<half>[12]))(?!\d)", None),
     (
         "date.full",
@@ -401,7 +431,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("date.years", r"(?<!\d)(?P<first>\d{4}年?)\s?(?P<till>[-–—~～至])\s?(?P<last>\d{4})年", None),
     (
         "date.era",
-        r"(?<![\w.])(?P<digits>\d{1,4})\s?(?P<era>B\.?\s?C\.?E?\.?"
+        r"(?<![\w.])(?P<digits>\d{1,4})年?\s?(?P<era>B\.?\s?C\.?E?\.?"
         r"|A\.?D\.?)(?![A-Za-z])年?",
         None,
     ),
@@ -415,7 +445,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("fraction.percents", r"(?<![\d.])(?P<low>\d+(?:\.\d+)?)[-–~～](?P<high>\d+(?:\.\d+)?)%", None),
     ("fraction.percent", r"(?<![\d.,])(?P<number>\d+(?:\.\d+)?)%(?=\s?[A-Za-z])", None),
     ("formula.both", r"±(?=\d+(?:\.\d+)?[%‰])", None),
-    ("date.decade", r"(?<![\w.])(?P<century>19|20)?(?P<digits>\d0)s(?![A-Za-z])", conditions.is_decade),
+    ("date.decade", r"(?<![\w.])(?P<century>1[5-9]|20)?(?P<digits>\d0)s(?![A-Za-z])", conditions.is_decade),
     ("date.short_year", r"['’](?P<digits>\d\d)年(?!代|有期|[前后内来间里])", conditions.is_elided),
     ("serial.apostrophe", r"['’](?:\d\d(?=[级届](?!台风))|(?=\d0年代))", conditions.is_elided),
     (
@@ -433,6 +463,17 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         None,
     ),
     (
+        "time.clock",
+        r"(?<![\d.:])(?P<hour>\d{1,2}):(?P<minutes>[0-5]\d)(?::(?P<seconds>[0-5]\d))?\s?[AaPp]\.?[Mm]\b\.?",
+        conditions.behind(contexts.HALVES_TOLD),
+    ),
+    (
+        "duration.units",
+        r"(?<![\w.])(?:(?P<hours>\d{1,3})h\s?(?P<minutes>\d{1,2})m(?:\s?(?P<seconds>\d{1,2})s)?"
+        r"|(?P<minutes_first>\d{1,2})m\s?(?P<seconds_last>\d{1,2})s)(?![A-Za-z\d])",
+        None,
+    ),
+    (
         "time.half",
         r"(?<![A-Za-z])(?P<half>[AP])\.?M\.?\s?(?P<hour>\d{1,2}):(?P<minutes>[0-5]\d)(?![\d:])",
         None,
@@ -447,9 +488,9 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     ("money.western", rf"{_SIGN}\s?{_AMOUNT}\s?(?P<western>bn|[kKmMB]|{contexts.WESTERN})(?![A-Za-z])", None),
     ("money.amount", rf"{_SIGN}\s?(?P<minus>[-−])?{_AMOUNT}\s?{_SCALE}(?P<end>{_OF_MONEY})?", None),
-    ("money.whole", rf"(?<![\d.,])(?P<number>\d+)\.00?(?=\s?(?:{_OF_MONEY}))", None),
+    ("money.whole", rf"(?<![\d.,])(?P<number>\d+)\.00?(?=\s?[百千万亿]*(?:{_OF_MONEY}))", None),
     ("serial.tail", rf"(?<=\d秒)\d\d(?={contexts.RECORDED})", conditions.is_record),
-    ("serial.tail", r"(?<=\d[米块秒])\d\d(?=$|[^\w\u3400-\u9fff.]|[的左高长宽多吧啊了])", None),
+    ("serial.tail", r"(?<=\d[米块秒m])\d\d(?=$|[^\w\u3400-\u9fff.]|[的左高长宽多吧啊了])", None),
     ("money.amount", rf"(?<![\d.]){_AMOUNT}{_SCALE}(?P<sign>[$€£¥￥₫₽₩₹฿₺₱¢円])", None),
     ("serial.version", r"(?<![\d.])\d+(?:\.\d+){2}(?![\d.])", None),
     ("money.code", rf"(?<![\d.]){_AMOUNT}\s?{_SCALE}\s?{_CODE}(?![A-Za-z])", None),
@@ -463,7 +504,14 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("formula.power", r"(?<=[\w)])\^\(?(?P<power>[-−]?\d+)\)?", None),
     ("formula.raised", r"(?<=[0-9])(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+)", None),
     ("formula.minus", r"(?<=[\d元块个米斤人次天秒])\s?[-–−]\s?(?=[\d(（])", conditions.is_calculated),
-    ("formula.minus", r"(?<=[a-zA-Z²³)])\s?[-–−]\s?(?=[\da-zA-Z(])", conditions.has_equals),
+    (
+        "formula.minus",
+        r"(?<![A-Za-z]{2})(?<=[a-zA-Z²³)])\s?[-–−]\s?(?=[\da-zA-Z(](?![A-Za-z]))",
+        conditions.has_equals,
+    ),
+    ("formula.minus", r"(?<=\d[nxyab])\s?[-−]\s?(?=\d+(?![\dA-Za-z]))", None),
+    ("formula.to", r"(?<=[\w)])\^\(?(?P<power>[a-z])(?![a-z])\)?", None),
+    ("cardinal.minus", r"(?<==)\s?[-−](?=[a-zA-Z√(])", None),
     ("formula.plus", r"(?<=[a-zA-Z²³)])\s?\+\s?(?=[\da-zA-Z(])", conditions.has_equals),
     ("cardinal.plus", r"(?<![\d%])\+(?=\d+(?:\.\d+)?%)", conditions.is_changed),
     ("formula.plus", r"(?<!\d)\+(?=\d+(?:\.\d+)?%)", conditions.is_behind_word),
@@ -473,9 +521,17 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("formula.times", r"(?<=\d)\s?·\s?(?=\d)", conditions.has_equals),
     ("formula.times", r"(?<=\d)\s?×\s?(?=\d)", None),
     ("formula.cross", r"(?<!\b0)(?<=\d)(?<![A-Z]\d)(?<![A-Z]\d\d)[xX](?=\d)", None),
-    ("formula.beside", r"(?<=\.\d)/(?=\d+\.\d)|(?<=[A-Z])/(?=\d+[GT]B?(?![A-Za-z]))", None),
+    (
+        "formula.beside",
+        r"(?<=\.\d)/(?=\d+\.\d)|(?<=:\d)/(?=\d:\d)|(?<=[A-Z])/(?=\d+[GT]B?(?![A-Za-z]))",
+        None,
+    ),
     ("formula.divided", r"(?<=\d)\s?÷\s?(?=\d)", None),
-    ("measure.speed", rf"(?<![\w.]){_AMOUNT}\s?(?:km/h|KM/H)(?![A-Za-z])", None),
+    (
+        "measure.speed",
+        rf"(?<![\w.])(?:(?P<low>\d+(?:\.\d+)?)\s?[-–—~～至到]\s?)?{_AMOUNT}\s?(?:km/h|KM/H)(?![A-Za-z])",
+        None,
+    ),
     (
         "measure.share",
         rf"(?<![A-Za-z\d.]){_AMOUNT}\s?{_SCALE}\s?(?P<unit>{_alternatives(contexts.UNITS)})"
@@ -499,22 +555,35 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     ("measure.amount", rf"(?<![A-Za-z\d.]){_AMOUNT}\s?{_SCALE}\s?{_UNIT}", None),
     ("measure.inches", rf"(?<![A-Za-z\d./]){_AMOUNT}(?:[\"″]|in)(?![A-Za-z0-9])", conditions.is_unquoted),
+    (
+        "cardinal.number",
+        r"(?<![\d.,])(?:0|[1-9]\d{0,3})(?:\.\d+)?(?=(?!(?:[kKmM]bps|gb|tb|lbs|mph|min|[ckm]m|[km]g|m[lLs])(?![A-Za-z]))[A-Za-z]{2})",
+        None,
+    ),
     ("cardinal.multiplied", r"(?<![A-Za-z\d.,])(?P<number>\d+(?:\.\d+)?)[kK](?=[元块])", None),
     ("cardinal.thousands", r"(?<![A-Za-z\d.,])(?P<number>\d{2,}(?:\.\d+)?)k(?![A-Za-z元块])", None),
     ("measure.amount", rf"(?<![A-Za-z\d.]){_AMOUNT}(?P<unit>V)(?=\d+(?:\.\d+)?A(?![A-Za-z]))", None),
     ("measure.amount", r"(?<=\dV)(?P<number>\d+(?:\.\d+)?)(?P<unit>A)(?![A-Za-z])", None),
     ("cardinal.number", rf"{_MONTH_AND_DAY}(?!{contexts.EVENTS}|(?<=\.00)[元块])", conditions.is_no_day),
     ("serial.size", r"(?<=[A-Za-z])-(?=\d)", conditions.is_code),
-    ("serial.size", r"-(?=\d+(?:\.\d+)?B(?![A-Za-z\d]))", conditions.is_behind_name),
+    ("serial.beside", r"(?<=\d)-(?=\d+(?:\.\d+)?[Bb](?![A-Za-z\d]))", conditions.is_behind_name),
+    ("serial.size", r"-(?=\d+(?:\.\d+)?[Bb](?![A-Za-z\d]))", conditions.is_behind_name),
     ("serial.model", rf"[-−](?=\d)(?!\d+(?:\.\d+)?\s?{_TEMPERATURE})", conditions.is_model),
+    ("range.to", r"(?<=\d([章节页条楼层集季期回名级班室门栋排]))\s?[-–—~～]\s?(?=第?\d{1,4}\1)", None),
     ("cardinal.minus", rf"(?<=[个人次天])[-−](?=\d+(?:\.\d+)?\s?{_TEMPERATURE})", None),
     (
         "cardinal.minus",
         r"(?<![\w.)%日号点分年月万亿千百元块岁米斤个人次天秒℃])[-−](?=\d|点\d|\(-?\d|[$€£¥￥]\d)",
         None,
     ),
+    ("serial.to", rf"(?<![A-Za-z0-9])(?:{contexts.TO})(?![A-Za-z0-9])", None),
     ("cardinal.two", r"(?<=[A-Z])2(?=余|次)", None),
     ("cardinal.two", rf"(?<![\d.])2(?={contexts.NEVER_PAIRED})|(?<=排)2(?=[座号])", None),
+    (
+        "cardinal.two",
+        r"(?<![\d.])2(?![\d.次天个节顿回小场篇单期-]|\s?[-–—~～至到])",
+        conditions.behind("周|星期|礼拜"),
+    ),
     ("cardinal.two", r"(?<![\d.])2(?=单元|[栋幢](?:号|\s?\d))", None),
     ("cardinal.two", r"(?<![\d.])2(?=层(?!楼))", conditions.behind("负|B|地下|在|于|到|去|楼|-|达")),
     ("cardinal.pair", rf"(?<![\d.:])(?<!/)2(?={contexts.PAIRED})", conditions.is_counted),
@@ -522,7 +591,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     (
         "cardinal.pair",
         r"(?<![\w.:/-])2(?=\s?[-–—~～至到]\s?[3-9]\s?"
-        rf"(?:(?:[ckm]?m|k?g|mg|m?[lL]|h|min|s|t)(?![A-Za-z\d])|{contexts.PAIRED}))",
+        rf"(?:(?:[ckm]?m|k?g|mg|m?[lL]|h|min|s|t)(?![A-Za-z\d])|[个天名位件张只本岁]|周(?!年)|年(?!级)|小时|分钟|秒|{contexts.PAIRED}))",
         conditions.is_counted,
     ),
     (
@@ -547,7 +616,9 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("cardinal.sign", r"[①-⒛❶-❿㈠-㈩㊀-㊉]", None),
     ("formula.minus", r"(?<=\d)\s?[-–−]\s?(?=\d)", conditions.is_difference),
     ("range.to", r"(?:(?<=([A-Z])\d)|(?<=([A-Z])\d\d))\s?[-–—~～]\s?(?=(?:\1|\2)\d)", None),
-    ("range.to", r"(?<=([年月]))\s?[-–—]\s?(?=(?:公元)?前?\d{1,4}\1)", None),
+    ("range.till", r"\s?[-–—~～]\s?(?=至今)", None),
+    ("range.to", r"(?<=([年月]))\s?[-–—]\s?(?=(?:公元)?前?\d{1,4}(?:\1|年\d{1,2}月))", None),
+    ("range.to", r"(?<=\d)\s?[-–—~～]\s?(?=(?:周|星期|礼拜)[\d一二三四五六日天])", None),
     ("range.to", r"(?<=\d)\s?[-–—]\s?(?=(?:公元)?前\d{1,4}年)", None),
     ("range.to", r"(?<=\d[kKwW])\s?[-–—]\s?(?=\d+(?:\.\d+)?[kKwW])", None),
     ("range.to", r"(?:(?<=\d[AaPp][Mm])|(?<=\d [AaPp][Mm])|(?<=[AaPp]\.[Mm]\.))\s?[-–—~～]\s?(?=\d)", None),

@@ -36,7 +36,9 @@ _SIGN_FORMS = (
     "roman.sign",
     "cardinal.minus",
     "cardinal.sign",
-    "range.to",
+    "range.",
+    "serial.mask",
+    "serial.beside",
     "telephone.number",
     "serial.model",
     "serial.size",
@@ -45,11 +47,21 @@ _SIGN_FORMS = (
     "date.short_year",
     "formula.both",
 )
-_LETTER_FORMS = ("money.", "time.half", "serial.hex", "date.era", "roman.number", "formula.cross")
+_LETTER_FORMS = (
+    "money.",
+    "serial.to",
+    "time.half",
+    "serial.hex",
+    "date.era",
+    "roman.number",
+    "formula.cross",
+)
 _NO_DIGIT_FORMS = (
     "formula.",
     "roman.",
     "range.to",
+    "range.till",
+    "serial.mask",
     "cardinal.minus",
     "cardinal.plus",
     "serial.model",

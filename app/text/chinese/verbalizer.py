@@ -18,6 +18,7 @@ _DIGITS = str.maketrans("0123456789", "零一二三四五六七八九")
 _ZEROS = re.compile(r"\.0+$")
 _TELEPHONE_DIGITS = str.maketrans("0123456789", "零幺二三四五六七八九")
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻−", "0123456789--")
+_UNITS_OF_TIME = {"h": "小时", "m": "分", "s": "秒"}
 _HALF_YEARS = {"1": "上", "2": "下"}
 _HALVES = {"a": "上午", "p": "下午"}
 _WESTERN = {"k": 10**3, "th": 10**3, "m": 10**6, "b": 10**9, "bn": 10**9, "tr": 10**12}
@@ -106,8 +107,9 @@ def _era(fields: Fields, text: str) -> str:
 
 def _decade(fields: Fields, text: str) -> str:
     digits = _of(fields, "digits")
-    is_recent = fields["century"] == "20" and digits < "30"
-    return f"{by_digits(f'20{digits}') if is_recent else cardinal(digits)}年代"
+    century = fields["century"] or "19"
+    is_near = century == "19" or (century == "20" and digits > "20")
+    return f"{cardinal(digits) if is_near else by_digits(century + digits)}年代"
 
 
 def _era_year(fields: Fields, text: str) -> str:
@@ -255,10 +257,13 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "serial.hex": lambda fields, text: by_digits(text.replace(":", "")),
     "serial.groups": lambda fields, text: by_digits(text.replace("-", "")),
     "serial.version": lambda fields, text: "点".join(cardinal(part) for part in text.split(".")),
-    "serial.dotted": lambda fields, text: by_digits(text.replace(".", "点")),
+    "serial.dotted": lambda fields, text: by_digits(text.replace(".", "点").replace("-", "")),
     "serial.slashes": lambda fields, text: "，".join(cardinal(part) for part in text.split("/")),
     "serial.tail": lambda fields, text: by_digits(text),
     "serial.long": lambda fields, text: by_digits(text),
+    "serial.beside": lambda fields, text: "，",
+    "serial.mask": lambda fields, text: "斜杠" if text == "/" else "杠",
+    "serial.to": lambda fields, text: text.replace("2", " to "),
     "serial.tire": lambda fields, text: "，".join(
         (by_digits(_of(fields, "width")), by_digits(_of(fields, "share")), f"R{cardinal(_of(fields, 'rim'))}")
     ),
@@ -267,6 +272,10 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "date.either_way": _date_either_way,
     "date.year_and_month": lambda fields, text: (
         f"{by_digits(_of(fields, 'year'))}年{cardinal(_of(fields, 'month'))}月"
+    ),
+    "date.months": lambda fields, text: (
+        f"{by_digits(_of(fields, 'first'))}年{cardinal(_of(fields, 'month'))}月到"
+        f"{by_digits(_of(fields, 'last'))}年{cardinal(_of(fields, 'last_month'))}月"
     ),
     "date.quarter": lambda fields, text: (
         f"{by_digits(_of(fields, 'year'))}年"
@@ -297,6 +306,9 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "time.half": _clock,
     "time.always": lambda fields, text: f"七乘二十四{'乘三百六十五' if text.endswith('365') else ''}",
     "duration.clock": _elapsed,
+    "duration.units": lambda fields, text: re.sub(
+        r"(\d+)\s?([hms])", lambda part: counted(str(int(part[1]))) + _UNITS_OF_TIME[part[2]], text
+    ).replace(" ", ""),
     "duration.lap": lambda fields, text: (
         f"{_minutes_and_seconds(fields, text)}{by_digits(_of(fields, 'parts'))}"
     ),
@@ -318,11 +330,14 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "formula.both": lambda fields, text: "正负",
     "formula.less": lambda fields, text: "减",
     "formula.minus": lambda fields, text: "减",
+    "formula.to": lambda fields, text: f"的{fields['power']}次方",
     "formula.times": lambda fields, text: "乘",
     "formula.cross": lambda fields, text: "乘",
     "formula.beside": lambda fields, text: "，",
     "formula.divided": lambda fields, text: "除以",
-    "measure.speed": lambda fields, text: f"每小时{counted(_of(fields, 'number'))}公里",
+    "measure.speed": lambda fields, text: (
+        f"每小时{cardinal(fields['low']) + '到' if fields['low'] else ''}{counted(_of(fields, 'number'))}公里"
+    ),
     "measure.amount": _measure,
     "measure.inches": lambda fields, text: f"{counted(_of(fields, 'number'))}英寸",
     "time.minute": lambda fields, text: f"{cardinal(_of(fields, 'number'))}分钟",
@@ -348,4 +363,5 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     ),
     "roman.number": lambda fields, text: cardinal(str(roman_value(text))),
     "range.to": lambda fields, text: "到",
+    "range.till": lambda fields, text: "",
 }
