@@ -200,8 +200,15 @@ def is_dynasty(found: Match, phrase: Phrase) -> bool:
 
 
 def is_no_autumn_day(found: Match, phrase: Phrase) -> bool:
-    """ "3/10页"; "10/15" is a day."""
-    return not (10 <= int(found["above"]) <= 12 and int(found["below"]) <= 31)
+    """ "3/10页" and "10/12个"; "10/15" is a day."""
+    is_counted = text_ahead(found, phrase)[:1] in tuple("个人次份名只件块张题页桶杯")
+    return is_counted or not (10 <= int(found["above"]) <= 12 and int(found["below"]) <= 31)
+
+
+def is_no_month(found: Match, phrase: Phrase) -> bool:
+    """ "9478.01点", not "2024.05" or "1988.06出生"."""
+    is_year = "1900" <= found[0][:4] <= "2099"
+    return not is_year or text_ahead(found, phrase).lstrip()[:1] in tuple("点元美欧万亿米克吨倍分%")
 
 
 def is_behind_house(found: Match, phrase: Phrase) -> bool:
@@ -285,10 +292,11 @@ def is_score(found: Match, phrase: Phrase) -> bool:
 
 
 def _is_next_set(found: Match, phrase: Phrase) -> bool:
-    """ "11:9、8:11": both of sets, which few points do not win."""
+    """ "11:9、8:11" and "21-15、10-21": both of sets, which few points do not win."""
     low, high = int(found["low"]), int(found["high"])
     before = text_before(found, phrase)
-    is_behind = re.search(r"(?<![\d:])(?:[5-9]|[1-3]\d):(?:[5-9]|[1-3]\d)[、，,]\s?$", before) is not None
+    last = re.search(r"(?<![\d:-])([5-9]|[1-3]\d)([:-])([5-9]|[1-3]\d)[、，,]\s?$", before)
+    is_behind = last is not None and (last[2] == ":" or int(last[1]) > int(last[3]))
     return is_behind and min(low, high) >= 5 and max(low, high) in contexts.SET_POINTS and "比" not in before
 
 

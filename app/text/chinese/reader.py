@@ -38,6 +38,7 @@ _SHARP = re.compile(r"(?<![A-Za-z])(?P<letter>[CF])#")
 _LEADING_POINT = re.compile(r"(?<![\w.])\.(?=[A-Za-z])|(?<![\w.$￥¥€£])\.(?=[0-9])")
 _DAY = re.compile(r"(?:周|星期|礼拜)[一二三四五六日天]\s?$|月\s?$")
 _HOUR = re.compile(r"\d\s?[点时分日号月]\s?$")
+_TIMES = re.compile("(?<=[0-9][\u4e00-\u9fff])[*](?=[0-9])")
 _PATH = re.compile(r"(?:/[A-Za-z][\w.-]*)+/?")
 _COLON = re.compile("(?<=[0-9])(?:∶|：(?![0-9]+[个人名条种天次位项步年月台件]))(?=[0-9])")
 _FACTORIAL = re.compile(r"(?<=[0-9n])!(?=\s=)")
@@ -68,9 +69,11 @@ _TILL = (*_DASHES, "~", "～")
 
 
 def say_arrows(text: str, phrase: Phrase) -> str:
-    """Return the text with its arrows as pauses, between digits as "到"."""
+    """Return the text with its arrows as pauses, between digits as "到"; "2斤*3袋" with a sign that stays."""
     if text in vocabulary.ARROWS:
         return "，" if phrase.previous and phrase.following else ""
+    if "*" in text:
+        text = _TIMES.sub("×", text)  # it marks no words
     return _ARROW.sub("，", _ARROW_OF_DIGITS.sub("到", text))
 
 

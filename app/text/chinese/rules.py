@@ -21,6 +21,7 @@ NEEDS: Final = {
             "serial.slashes",
             "serial.tire",
             "date.day",
+            "serial.page",
         ),
         "/",
     ),
@@ -94,11 +95,12 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         "telephone.number",
         r"(?<![\w.])(?:(?:\+|00)[0-9]{1,3}[ -]?|\(\+[0-9]{1,3}\)[ -]?|86[ -])?"
         r"(?:1[0-9]{2}[ -][0-9]{4}[ -][0-9]{4}|1[3-9][0-9]{9}|1[3-9][0-9][xX]{4}[0-9]{4}"
-        r"|0[0-9]{2,3}[ -](?:[0-9]{7,8}|[0-9]{3,4}[ -][0-9]{4})(?:-[0-9]{1,5})?"
-        r"|[48]00[ -]?[0-9]{3,4}[ -]?[0-9]{3,4}"
+        r"|0[0-9]{1,3}[ -](?:[0-9]{7,8}|[0-9]{3,4}[ -][0-9]{4})(?:-[0-9]{1,5})?"
+        r"|[48]00[ -][0-9]{3,4}[ -]?[0-9]{3,4}|[48]00[0-9]{7}"
         r"|[(（]0[0-9]{2,3}[)）][ -]?(?:[0-9]{7,8}|[0-9]{3,4}[ -][0-9]{4})"
         r"|\+[0-9]{1,3}[ -]?\([0-9]{1,4}\)[ -]?[0-9]{2,4}(?:[ -][0-9]{2,4}){1,3}"
-        r"|\+[0-9]{1,3}(?:[ -][0-9]{2,4}){2,4})(?![0-9])",
+        r"|\+[0-9]{1,3}(?:[ -][0-9]{2,4}){2,4})(?![0-9%]|[kcm]?[mgWL](?![A-Za-z])"
+        r"|\s?(?:[元米吨台户亩票字倍万亿]|[美欧日港]元|公里|公斤|人民币|人次))",
         None,
     ),
     ("telephone.number", r"(?:0[0-9]{2,3}|\+(?:86|85[23]|886))$", conditions.is_area),
@@ -184,6 +186,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         rf"(?<![\d.])(?P<month>[1-9])[./](?P<day>\d{{1,2}})(?={contexts.EVENTS})",
         conditions.is_date,
     ),
+    ("serial.page", r"(?P<page>\d+)/(?P<pages>\d+)(?=页)", conditions.is_ordinal),
     ("ordinal.number", r"(?:\d{1,3}(?:,\d{3})+|\d+)(?![\d.])", conditions.is_ordinal),
     ("ordinal.latin", r"(?<![\w.])(?P<number>\d+)(?:st|nd|rd|th)(?![A-Za-z])", None),
     ("cardinal.number", rf"(?<![\d.])[3-9]\d00(?=年)|(?<![\d.])[1-9]0(?={contexts.AFTER_TOMORROW})", None),
@@ -222,7 +225,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.size", r"(?<=[A-Z]\d)-(?=\d{6})", None),
     (
         "serial.code",
-        r"(?<![\w.:/-])[1-9]\d?-(?:[1-9]|[1-3]\d)0[1-9](?![\d.%:/-])",
+        r"(?<![\w.:/-])(?:[1-9]|[1-3]\d)-(?:[1-9]|[1-3]\d)0[1-9](?![\d.%:/℃°′″-])",
         conditions.is_house_and_room,
     ),
     ("cardinal.number", r"\d{1,2}(?=[sS](?![A-Za-z\d]))", conditions.behind(contexts.PHONES)),
@@ -279,12 +282,12 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.code", r"7\d7(?:-\d{1,3})?(?![\d.])", conditions.behind("波音")),
     (
         "cardinal.number",
-        rf"(?<![\w.,])(?:{_EMERGENCY}(?={contexts.COUNTED})|{_DIALED}(?={contexts.MEASURED}))",
+        rf"(?<![\w.,])(?:{_EMERGENCY}(?={contexts.COUNTED}|\s?[-–—~～至到]\s?\d+(?:\.\d+)?(?![\d.%]))|{_DIALED}(?={contexts.MEASURED}))",
         None,
     ),
     (
         "cardinal.number",
-        rf"(?<![\w.,]){_DIALED}(?![\d.%:/,]|\s?[急救报])",
+        rf"(?<![\w.,]){_DIALED}(?![\d.%:/,]|\s?[急救报A-Za-z])",
         conditions.behind(contexts.AMOUNTS),
     ),
     ("serial.code", r"(?<=[A-Z])\d{4,6}(?![\d.])", conditions.is_plate),
@@ -337,7 +340,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"(?![\d.%:,年月日人个名口元万亿条件份笔单多余]|\s[个件份笔单条])",
         conditions.behind(contexts.CODES),
     ),
-    ("cardinal.number", r"(?<![\w.,])111(?![\d.%:/,])", None),
+    ("cardinal.number", r"(?<![\w.,])111(?![\d.%:/,]|\s?[A-Za-z])", None),
     ("serial.code", r"(?<![\d.,-])\d{4}(?: \d{4}){2,}(?: \d{1,4})?(?![\d.])", None),
     ("serial.code", r"(?<![\d.,:])0\d+(?![\d.%:,年月日号/-])", None),
     ("serial.code", r"(?<=[A-Z])(?<![A-Z]{3})\d{3}(?![\d.])", None),
@@ -372,6 +375,8 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"(?<![\d/])(?P<year>\d{4})[-/](?P<month>\d{1,2})(?![\d/]|-(?!\d{4}/))",
         conditions.is_month,
     ),
+    ("cardinal.number", r"(?<![\d.,])\d{5,}\.\d+(?![\d.%]|\s?[A-Za-z])", None),
+    ("cardinal.number", r"(?<![\d.,])\d{4}\.(?:0[1-9]|1[0-2])(?![\d.%]|\s?[A-Za-z])", conditions.is_no_month),
     (
         "date.day",
         r"(?<![\w.,/])(?P<month>1[0-2]|0?[1-9])/(?P<day>[12]\d|3[01]|0?[1-9])"
@@ -442,8 +447,16 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         None,
     ),
     ("date.era_year", rf"(?<!\d)(?P<digits>\d{{3,4}})(?=年|{_TILL_ERA})", conditions.is_era_year),
-    ("fraction.percents", r"(?<![\d.])(?P<low>\d+(?:\.\d+)?)[-–~～](?P<high>\d+(?:\.\d+)?)%", None),
-    ("fraction.percent", r"(?<![\d.,])(?P<number>\d+(?:\.\d+)?)%(?=\s?[A-Za-z])", None),
+    (
+        "fraction.percents",
+        r"(?<![\d.])(?P<low>\d+(?:\.\d+)?)(?P<till>[-–—~～到至])(?P<high>\d+(?:\.\d+)?)%",
+        None,
+    ),
+    (
+        "fraction.percent",
+        r"(?<![\d.,])(?P<number>\d+(?:\.\d+)?(?=%\s?[A-Za-z])|\d{4,}(?:\.\d+)?(?=%))%",
+        None,
+    ),
     ("formula.both", r"±(?=\d+(?:\.\d+)?[%‰])", None),
     ("date.decade", r"(?<![\w.])(?P<century>1[5-9]|20)?(?P<digits>\d0)s(?![A-Za-z])", conditions.is_decade),
     ("date.short_year", r"['’](?P<digits>\d\d)年(?!代|有期|[前后内来间里])", conditions.is_elided),
@@ -610,14 +623,15 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     ("cardinal.number", r"(?<![\d.])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d|%|\.\d)", None),
     ("cardinal.result", r"(?:(?<==)|(?<== ))(?!2(?!\d))\d+(?:\.\d+)?(?![\d.,:/%])", None),
-    ("cardinal.long", r"(?<![\d.,A-Za-z])[1-9]\d{7,14}(?![\d.,])", None),
+    ("cardinal.long", r"(?<![\d.,A-Za-z])[1-9]\d{7,14}(?![\d.,%])", None),
     ("roman.sign", r"(?P<roman>[Ⅰ-ⅿ]+)", None),
     ("roman.number", r"(?P<roman>[IVX]+)(?![A-Za-z])", conditions.is_ordinal),
     ("cardinal.sign", r"[①-⒛❶-❿㈠-㈩㊀-㊉]", None),
     ("formula.minus", r"(?<=\d)\s?[-–−]\s?(?=\d)", conditions.is_difference),
     ("range.to", r"(?:(?<=([A-Z])\d)|(?<=([A-Z])\d\d))\s?[-–—~～]\s?(?=(?:\1|\2)\d)", None),
     ("range.till", r"\s?[-–—~～]\s?(?=至今)", None),
-    ("range.to", r"(?<=([年月]))\s?[-–—]\s?(?=(?:公元)?前?\d{1,4}(?:\1|年\d{1,2}月))", None),
+    ("range.to", r"(?<=\d)\s?[-–—~～]\s?(?=第\d)", None),
+    ("range.to", r"(?<=([年月]))\s?[-–—~～]\s?(?=(?:公元)?前?\d{1,4}(?:\1|年\d{1,2}月))", None),
     ("range.to", r"(?<=\d)\s?[-–—~～]\s?(?=(?:周|星期|礼拜)[\d一二三四五六日天])", None),
     ("range.to", r"(?<=\d)\s?[-–—]\s?(?=(?:公元)?前\d{1,4}年)", None),
     ("range.to", r"(?<=\d[kKwW])\s?[-–—]\s?(?=\d+(?:\.\d+)?[kKwW])", None),

@@ -261,6 +261,9 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "serial.slashes": lambda fields, text: "，".join(cardinal(part) for part in text.split("/")),
     "serial.tail": lambda fields, text: by_digits(text),
     "serial.long": lambda fields, text: by_digits(text),
+    "serial.page": lambda fields, text: (
+        f"{cardinal(_of(fields, 'page'))}页，共{cardinal(_of(fields, 'pages'))}"
+    ),
     "serial.beside": lambda fields, text: "，",
     "serial.mask": lambda fields, text: "斜杠" if text == "/" else "杠",
     "serial.to": lambda fields, text: text.replace("2", " to "),
@@ -296,7 +299,8 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "date.era_year": _era_year,
     "date.decade": _decade,
     "fraction.percents": lambda fields, text: (
-        f"百分之{cardinal(_of(fields, 'low'))}到百分之{cardinal(_of(fields, 'high'))}"
+        f"百分之{cardinal(_of(fields, 'low'))}{'至' if fields['till'] == '至' else '到'}"
+        f"百分之{cardinal(_of(fields, 'high'))}"
     ),
     "date.short_year": lambda fields, text: f"{by_digits(_of(fields, 'digits'))}年",
     "serial.apostrophe": lambda fields, text: by_digits(text[1:]),
