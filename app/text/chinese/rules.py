@@ -60,7 +60,14 @@ NEEDS: Final = {
     **{"range.versus": "vV", "range.score": "-–:", "date.season": f"/{_DASHES}", "time.half": "mM"},
     **{"measure.feet": "'′", "duration.primes": "'’′", "measure.minutes": "°", "date.event": "·./"},
     **{"formula.times": "·×", "formula.cross": "xX", "serial.model": "-−", "date.era": "AB"},
-    **{"serial.apostrophe": "'’"},
+    **{
+        "serial.apostrophe": "'’",
+        "date.written": ".-",
+        "date.after": "年",
+        "date.months": ".",
+        "time.told": ":",
+    },
+    **{"decimal.number": ".", "money.whole": ".", "cardinal.multiplied": "kK", "serial.hyphen": "-"},
     **{"ordinal.latin": "tdh", "cardinal.ten_thousands": "wW", "date.year_and_month": "-/"},
 }
 """By form, characters of which whatever is so written has one."""
@@ -215,7 +222,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     ("serial.code", rf"(?<![\w.,])88(?=[，,！!~～]\s?(?:{contexts.FAREWELLS}))", None),
     ("serial.code", r"(?<![\w.,])88(?![\d.,])", conditions.is_farewell),
-    ("serial.code", r"(?<!\d)(?:19\d[1-9]|19[1-9]0|20[0-4][1-9]|20[1-4]0)(?=年(?:前后|[后前来间]))", None),
+    ("date.after", r"(?<!\d)(?:19\d[1-9]|19[1-9]0|20[0-4][1-9]|20[1-4]0)(?=年(?:前后|[后前来间]))", None),
     ("serial.code", r"36[05](?!\d)", conditions.behind("Xbox|XBOX|XBox|Office|Microsoft")),
     ("serial.code", r"(?<=\b[iR][3579] )\d{4,5}(?![\d.])", None),
     ("serial.dotted", r"\d{4}\.\d{4,5}(?!\d)", conditions.behind("arXiv")),
@@ -224,12 +231,12 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.code", r"(?<=[A-Z]\d-)\d{6,}(?!\d)", None),
     ("serial.size", r"(?<=[A-Z]\d)-(?=\d{6})", None),
     (
-        "serial.code",
+        "serial.hyphen",
         r"(?<![\w.:/-])(?:[1-9]|[1-3]\d)-(?:[1-9]|[1-3]\d)0[1-9](?![\d.%:/℃°′″-])",
         conditions.is_house_and_room,
     ),
     ("cardinal.number", r"\d{1,2}(?=[sS](?![A-Za-z\d]))", conditions.behind(contexts.PHONES)),
-    ("serial.code", r"\d{4}-\d{4,7}(?!\d)", conditions.behind("CVE|CNVD|CNNVD")),
+    ("serial.hyphen", r"\d{4}-\d{4,7}(?!\d)", conditions.behind("CVE|CNVD|CNNVD")),
     ("serial.dotted", r"(?<=ZL)\d{12}(?:\.\d)?(?!\d)", None),
     ("serial.code", r"(?<=\d:)\d{2,5}(?!\d)", conditions.is_port),
     ("serial.code", rf"(?<![\d.,])(?:{contexts.KNOWN})|(?<=[Hh]\.)26[45]", None),
@@ -304,7 +311,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         conditions.is_standard,
     ),
     (
-        "date.full",
+        "date.written",
         r"(?<![\w.,-])(?P<year>1[3-9]|2\d|9\d|0\d(?=-\d\d-\d\d))-(?P<month>\d{1,2})-(?P<day>\d{1,2})(?![\w-])",
         conditions.is_written_day,
     ),
@@ -356,7 +363,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         conditions.is_date,
     ),
     (
-        "date.full",
+        "date.written",
         r"(?<![\w.,-])(?P<year>1[3-9]|2\d|9\d|0\d(?=\.\d\d\.\d\d))\.(?P<month>\d{1,2})\.(?P<day>\d{1,2})(?![\w.])",
         conditions.is_written_day,
     ),
@@ -375,8 +382,8 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"(?<![\d/])(?P<year>\d{4})[-/](?P<month>\d{1,2})(?![\d/]|-(?!\d{4}/))",
         conditions.is_month,
     ),
-    ("cardinal.number", r"(?<![\d.,])\d{5,}\.\d+(?![\d.%]|\s?[A-Za-z])", None),
-    ("cardinal.number", r"(?<![\d.,])\d{4}\.(?:0[1-9]|1[0-2])(?![\d.%]|\s?[A-Za-z])", conditions.is_no_month),
+    ("decimal.number", r"(?<![\d.,])\d{5,}\.\d+(?![\d.%]|\s?[A-Za-z])", None),
+    ("decimal.number", r"(?<![\d.,])\d{4}\.(?:0[1-9]|1[0-2])(?![\d.%]|\s?[A-Za-z])", conditions.is_no_month),
     (
         "date.day",
         r"(?<![\w.,/])(?P<month>1[0-2]|0?[1-9])/(?P<day>[12]\d|3[01]|0?[1-9])"
@@ -476,7 +483,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         None,
     ),
     (
-        "time.clock",
+        "time.told",
         r"(?<![\d.:])(?P<hour>\d{1,2}):(?P<minutes>[0-5]\d)(?::(?P<seconds>[0-5]\d))?\s?[AaPp]\.?[Mm]\b\.?",
         conditions.behind(contexts.HALVES_TOLD),
     ),
@@ -570,7 +577,8 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("measure.inches", rf"(?<![A-Za-z\d./]){_AMOUNT}(?:[\"″]|in)(?![A-Za-z0-9])", conditions.is_unquoted),
     (
         "cardinal.number",
-        r"(?<![\d.,])(?:0|[1-9]\d{0,3})(?:\.\d+)?(?=(?!(?:[kKmM]bps|gb|tb|lbs|mph|min|[ckm]m|[km]g|m[lLs])(?![A-Za-z]))[A-Za-z]{2})",
+        r"(?<![\d.,/])(?:0|[1-9]\d{0,3})(?:\.\d+)?"
+        r"(?=(?!(?:[kKmM]bps|gb|tb|lbs|mph|min|[ckm]m|[km]g|m[lLs])(?![A-Za-z]))[A-Za-z]{2})",
         None,
     ),
     ("cardinal.multiplied", r"(?<![A-Za-z\d.,])(?P<number>\d+(?:\.\d+)?)[kK](?=[元块])", None),

@@ -261,6 +261,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "serial.slashes": lambda fields, text: "，".join(cardinal(part) for part in text.split("/")),
     "serial.tail": lambda fields, text: by_digits(text),
     "serial.long": lambda fields, text: by_digits(text),
+    "serial.hyphen": lambda fields, text: by_digits(text.replace("-", "")),
     "serial.page": lambda fields, text: (
         f"{cardinal(_of(fields, 'page'))}页，共{cardinal(_of(fields, 'pages'))}"
     ),
@@ -271,6 +272,8 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
         (by_digits(_of(fields, "width")), by_digits(_of(fields, "share")), f"R{cardinal(_of(fields, 'rim'))}")
     ),
     "date.full": _date,
+    "date.written": _date,
+    "date.after": lambda fields, text: by_digits(text),
     "date.day": _day,
     "date.either_way": _date_either_way,
     "date.year_and_month": lambda fields, text: (
@@ -308,6 +311,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "date.zeros": lambda fields, text: "",
     "time.clock": _clock,
     "time.half": _clock,
+    "time.told": _clock,
     "time.always": lambda fields, text: f"七乘二十四{'乘三百六十五' if text.endswith('365') else ''}",
     "duration.clock": _elapsed,
     "duration.units": lambda fields, text: re.sub(
@@ -358,6 +362,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "ordinal.number": lambda fields, text: cardinal(text),
     "fraction.percent": lambda fields, text: f"百分之{cardinal(_of(fields, 'number'))}",
     "fraction.thousandths": lambda fields, text: f"千分之{cardinal(_of(fields, 'number'))}",
+    "decimal.number": lambda fields, text: cardinal(text),
     "cardinal.number": lambda fields, text: cardinal(text),
     "cardinal.result": lambda fields, text: cardinal(text),
     "cardinal.long": lambda fields, text: cardinal(text),
