@@ -97,7 +97,8 @@ def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
         spoken = _QUOTIENT.sub("除以", spoken)
     if "%" in text:
         spoken = _HUNDRED.sub("百分之百", spoken)
-    if text[-3:] in contexts.CODES_OF_MONEY and (spoken[:-3] or phrase.before).rstrip()[-1:] in _COUNTED:
+    is_coded = text[-3:] in contexts.CODES_OF_MONEY and spoken.endswith(text[-3:])
+    if is_coded and (spoken[:-3] or phrase.before).rstrip()[-1:] in _COUNTED:
         spoken = f"{spoken[:-3].rstrip()}{contexts.CODES_OF_MONEY[text[-3:]]}"
     spoken = _SIGN.sub(lambda sign: contexts.SIGNS[sign[0]], _SLASH.sub(" ", spoken))
     return _BLANKS.sub("", " ".join(_DROPPED.sub("", spoken).split()))

@@ -247,7 +247,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         conditions.is_year_of_entry,
     ),
     ("serial.code", r"(?<![\w.,])(?:23{3,}|6{3,})(?![\d.,])", conditions.is_laughed),
-    ("serial.dotted", r"(?<![\w.])802\.\d+", None),
+    ("serial.dotted", r"(?<![\w.])802\.(?:1\d?|3)(?!\d|\s?元)", None),
     (
         "serial.code",
         r"(?:(?<![\w.,])|(?<=[A-Za-z]{3}))(?:19[89]\d|20(?!00)\d\d)(?![\d.,%:/-])",
@@ -382,7 +382,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"(?<![\d/])(?P<year>\d{4})[-/](?P<month>\d{1,2})(?![\d/]|-(?!\d{4}/))",
         conditions.is_month,
     ),
-    ("decimal.number", r"(?<![\d.,])\d{5,}\.\d+(?![\d.%]|\s?[A-Za-z])", None),
+    ("decimal.number", r"(?<![\d.,])\d{5,}\.\d+(?![\d.%]|\s?[A-Za-z°℃℉μµΩ㎎-㏎])", None),
     ("decimal.number", r"(?<![\d.,])\d{4}\.(?:0[1-9]|1[0-2])(?![\d.%]|\s?[A-Za-z])", conditions.is_no_month),
     (
         "date.day",
@@ -392,7 +392,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "fraction.plain",
-        r"(?<![\w.,/])(?P<above>\d{1,4})/(?P<below>1\d{1,3})(?=[\u3400-\u9fff])(?![日号])",
+        r"(?<![\w.,/])(?P<above>\d{1,4})/(?P<below>\d{2,4})(?=[\u3400-\u9fff])(?![日号年月]|赛季|学年|财年)",
         conditions.is_no_autumn_day,
     ),
     ("serial.tire", r"(?<![\d/])(?P<width>\d{3})/(?P<share>\d\d)\s?Z?R(?P<rim>\d\d)(?!\d)", None),
