@@ -578,13 +578,13 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     (
         "cardinal.number",
         r"(?<![\d.,/])(?:0|[1-9]\d{0,3})(?:\.\d+)?"
-        r"(?=(?!(?:[kKmM]bps|gb|tb|lbs|mph|min|[ckm]m|[km]g|m[lLs])(?![A-Za-z]))[A-Za-z]{2})",
+        r"(?=(?!(?:[kKmM]bps|gb|tb|lbs|mph|min|[ckm]m|[km]g|m[lLs]|Ah)(?![A-Za-z]))[A-Za-z]{2})",
         None,
     ),
     ("cardinal.multiplied", r"(?<![A-Za-z\d.,])(?P<number>\d+(?:\.\d+)?)[kK](?=[元块])", None),
     ("cardinal.thousands", r"(?<![A-Za-z\d.,])(?P<number>\d{2,}(?:\.\d+)?)k(?![A-Za-z元块])", None),
-    ("measure.amount", rf"(?<![A-Za-z\d.]){_AMOUNT}(?P<unit>V)(?=\d+(?:\.\d+)?A(?![A-Za-z]))", None),
-    ("measure.amount", r"(?<=\dV)(?P<number>\d+(?:\.\d+)?)(?P<unit>A)(?![A-Za-z])", None),
+    ("measure.amount", rf"(?<![A-Za-z\d.]){_AMOUNT}(?P<unit>V)(?=\d+(?:\.\d+)?Ah?(?![A-Za-z]))", None),
+    ("measure.amount", r"(?<=\dV)(?P<number>\d+(?:\.\d+)?)(?P<unit>Ah?)(?![A-Za-z])", None),
     ("cardinal.number", rf"{_MONTH_AND_DAY}(?!{contexts.EVENTS}|(?<=\.00)[元块])", conditions.is_no_day),
     ("serial.size", r"(?<=[A-Za-z])-(?=\d)", conditions.is_code),
     ("serial.beside", r"(?<=\d)-(?=\d+(?:\.\d+)?[Bb](?![A-Za-z\d]))", conditions.is_behind_name),
