@@ -89,7 +89,7 @@ def _rules_for(found: frozenset[str]) -> tuple[tuple[_Rule, ...], tuple[_Rule, .
     )
 
 
-_FIRST = re.compile(r"[0-9+/·'’A-Zx(（$€£¥￥₩₽₹₫฿₿₺₱^⁰¹²³⁴-⁹⁻×÷\-–—−~～\s Ⅰ-ⅿ①-⒛❶-❿㈠-㈩㊀-㊉±₴₪₦]")
+_FIRST = re.compile(r"[0-9+/·'’A-Zx(（$€£¥￥₩₽₹₫฿₿₺₱^⁰¹²³⁴-⁹⁻×÷\-–—−~～\s Ⅰ-ⅿ①-⒛❶-❿㈠-㈩㊀-㊉±₴₪₦＄￡￦]")
 
 
 def tag(text: str, phrase: Phrase) -> Iterator[Tag | str]:
