@@ -31,10 +31,12 @@ def has_too_many_fields(data: bytes, described: Any) -> bool:
                     elif field is not None and field.cpp_type == field.CPPTYPE_INT64:
                         num_fields += size  # a shape, whose numbers may have a byte each
                     position += size
+                case 3 | 4:  # a group's begin or end, whose fields stand between
+                    pass
                 case 5:
                     position += 4
-                case _:
-                    return False
+                case _:  # the parser ends here; what it had opened before, it has parsed
+                    break
     return num_fields > MAX_FIELDS
 
 

@@ -272,7 +272,10 @@ async def test_fields_without_number_are_not_parsed(field: bytes) -> None:
     shaped = InferRequest(model_name="cosyvoice2")
     shaped.inputs.add(name="target_text", datatype="BYTES", shape=[1] * 300_000)
     async with grpc_serving(make_services()) as rpc:
-        for content in (field * 200_000, infer.SerializeToString(), shaped.SerializeToString()):
+        behind_a_group = b"\xfb\x01\xfc\x01" + field * 200_000
+        before_a_bad_tag = b"\x2a\x80\xb5\x18" + b"\x22\x00" * 200_000 + b"\x07"
+        contents = (infer.SerializeToString(), shaped.SerializeToString())
+        for content in (field * 200_000, behind_a_group, before_a_bad_tag, *contents):
             call = rpc.channel.unary_unary(f"/{INFERENCE}/ModelInfer")(content)
             with pytest.raises(grpc.aio.AioRpcError, match="more than 4096 fields"):
                 await call
