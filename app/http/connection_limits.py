@@ -139,12 +139,14 @@ class Places:
 
     @asynccontextmanager
     async def place_now(self, client: str, what: str) -> AsyncIterator[None]:
-        """Hold a place. Raise Overloaded where there is none; what: the calls that have them."""
+        """Hold a place. Raise Overloaded where there is none; what: what has them, in the plural."""
         own = self._own.get(client)
         if own is not None and own.locked():
-            raise Overloaded(f"{self._per_client} {what} of this client are open already; end one", 1)
+            raise Overloaded(
+                f"this client has {self._per_client} {what} already; retry once one has ended", 1
+            )
         if self._free.locked():
-            raise Overloaded(f"too many {what} are open on this server; retry later", 1)
+            raise Overloaded(f"the server has too many {what}; retry later", 1)
         async with self.place(client):
             yield
 
@@ -178,7 +180,9 @@ class Readers:
                     place.enter_context(upload.coming(receiving.cancel, grace_s=MESSAGE_GRACE_S))
                 return await receiving
             except asyncio.CancelledError:
-                if upload is not None and upload.is_given_up:
+                task = asyncio.current_task()
+                assert task is not None
+                if upload is not None and upload.is_given_up and not task.cancelling():
                     raise given_up() from None
                 raise
             finally:

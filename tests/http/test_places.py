@@ -18,7 +18,7 @@ async def test_a_client_has_its_part_and_no_more() -> None:
     async with AsyncExitStack() as held:
         for client in ("ann", "ann", "bob"):
             await held.enter_async_context(places.place_now(client, "calls"))
-        with pytest.raises(Overloaded, match="2 calls of this client"):
+        with pytest.raises(Overloaded, match="this client has 2 calls already"):
             await held.enter_async_context(places.place_now("ann", "calls"))
         with pytest.raises(Overloaded, match="too many calls"):
             await held.enter_async_context(places.place_now("eve", "calls"))
@@ -164,6 +164,24 @@ async def test_a_slow_message_makes_room_for_a_client_that_has_fewer() -> None:
         for one in receiving:
             one.cancel()
         await asyncio.wait(receiving)
+
+
+async def test_a_slow_message_that_is_given_up_and_canceled_is_canceled() -> None:
+    held = HeldBytes(60, small_bytes=0)
+    readers = Readers(1, held, 10)
+
+    async def slow() -> None:
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(5):
+        receiving = [asyncio.create_task(readers.receive(slow, "ann")) for _ in range(2)]
+        while held.num_bytes < 20:  # noqa: ASYNC110  what others do is not ours to announce
+            await asyncio.sleep(0.001)
+        with held.held("eve", 19), held.held("dan", 10), held.held("bob", 15):
+            for one in receiving:
+                one.cancel()
+            await asyncio.wait(receiving)
+    assert [one.cancelled() for one in receiving] == [True, True]
 
 
 async def test_a_slow_message_is_held_as_one_of_the_largest() -> None:

@@ -68,7 +68,7 @@ async def test_a_client_has_a_quarter_of_the_sockets(monkeypatch: pytest.MonkeyP
         async with connect_client(url, additional_headers=ann) as again:
             await again.still_answers()
     assert refused.value.response.status_code == 503
-    assert b"2 WebSockets of this client are open" in (refused.value.response.body or b"")
+    assert b"this client has 2 WebSockets already" in (refused.value.response.body or b"")
     assert counted(services, "tts_rejected_total", reason="queue_full") == 1
 
 
