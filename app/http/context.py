@@ -25,7 +25,7 @@ from firstword.app.http.context_messages import (
     TextWarning,
 )
 from firstword.app.http.encoding import StreamEncoder
-from firstword.app.http.held_bytes import given_up
+from firstword.app.http.held_bytes import MIN_BODY_BYTES, given_up
 from firstword.app.http.limits import check_recording
 from firstword.app.http.service import Service
 from firstword.app.http.session import StreamSession
@@ -120,7 +120,8 @@ class Context:
         self._num_warnings = 0  # sent
         num_bytes = self._num_missing if reference is None else len(reference.content)
         self._held = ExitStack()  # its recording, from the `start` that announces it to the first audio
-        self._upload = self._held.enter_context(service.held.held(peer.caller, num_bytes))
+        num_held = max(num_bytes, MIN_BODY_BYTES) if num_bytes else 0
+        self._upload = self._held.enter_context(service.held.held(peer.caller, num_held))
         self._s_per_byte = service.limits.body_timeout_s / max(1, num_bytes)
 
     @property
@@ -154,6 +155,9 @@ class Context:
             self._session = StreamSession(self._service, self._request, headers=self._headers)
 
     def _check_recording(self) -> None:
+        """Raise InvalidRequest where it has not come, and Overloaded where it was given up."""
+        if self._upload.is_given_up:
+            raise given_up()
         if self._num_missing:
             raise InvalidRequest(
                 f"{self._num_missing} bytes of the reference recording have not come; send them in binary "
@@ -211,6 +215,8 @@ class Context:
                 if not self._num_missing:
                     self._upload.has_come()
                 await self._has_left_idle.wait()
+        if self._upload.is_given_up:  # right before the text came
+            raise given_up()
         async with self._session, self._idle_timeout():
             self._restart_idle_timer()
             await self._send_audio()
@@ -304,7 +310,7 @@ class Context:
 
     def _restart_idle_timer(self) -> None:
         """Give the client its idle time from now on, or no limit once it has sent all text."""
-        if self._idle_timer is None or self._idle_timer.expired():
+        if self._idle_timer is None or self._idle_timer.expired() or self._upload.is_given_up:
             return
         if self.takes_text:
             now_s = asyncio.get_running_loop().time()

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -10,9 +10,10 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from firstword.app.http import connection_limits
+from firstword.app.http.context import Context
 from tests.support.fake_engine import FakeEngine
 from tests.support.grpc_serving import until
-from tests.support.serving import HELLO, LIMITS, counted, make_services, serving
+from tests.support.serving import HELLO, LIMITS, PATIENCE_S, counted, make_services, serving
 from tests.support.ws_client import Client, connect_client, ws_client
 
 pytestmark = pytest.mark.anyio
@@ -118,6 +119,33 @@ async def test_a_recording_makes_room_for_a_client_that_has_none() -> None:
         await clients[3].receive_until("done", "a")
     assert given_up["error"]["code"] == "overloaded"
     assert services.held.num_bytes == 0
+
+
+@pytest.mark.parametrize(("comes", "text"), [(False, ""), (False, "Hi."), (True, "Hi.")])
+async def test_a_recording_given_up_right_before_a_text_ends_its_context(
+    comes: bool, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services = make_services(limits=replace(LIMITS, max_bodies_bytes=4_000_000), keys=["ann:a", "bob:b"])
+    push_text = Context.push_text
+    with ExitStack() as held:
+
+        def others_first(context: Context, pushed: str) -> None:
+            for client, num_bytes in (("bob", 1_400_000), ("cid", 1_300_000), ("dan", 1_200_000)):
+                held.enter_context(services.held.held(client, num_bytes))
+            push_text(context, pushed)
+
+        monkeypatch.setattr(Context, "push_text", others_first)
+        async with (
+            serving(services) as url,
+            asyncio.timeout(PATIENCE_S),
+            connect_client(url, additional_headers={"X-API-Key": "a"}) as client,
+        ):
+            await announce_recording(client, "a", 1_450_000, comes)
+            await client.send("text", context="a", text=text)
+            given_up = await client.receive_error()
+            assert await client.closed_with() == 1013
+    assert given_up["error"]["code"] == "overloaded"
+    assert "gave up this one" in given_up["error"]["message"]
 
 
 async def test_a_huge_message_closes_the_socket() -> None:
