@@ -109,7 +109,7 @@ def limits_table() -> str:
         (
             "smaller ones, together",
             "HTTP, WebSocket, gRPC",
-            f"as much again; a body of HTTP counts as {_kib(MIN_BODY_BYTES)} at least",
+            f"as much again; a body of HTTP or a recording counts as {_kib(MIN_BODY_BYTES)} at least",
             "the same",
         ),
         (

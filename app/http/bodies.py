@@ -13,6 +13,7 @@ from firstword.app.http.limits import BodyLimit
 from firstword.app.http.routes import matched_of
 from firstword.app.http.service import Service
 
+CHUNKED_BYTES = 1024**2  # whose pace is in time for a body that does not tell its length
 REPLAY_BYTES = 256 * 1024  # of a body at a time: the application parses it on the event loop
 
 # A client that is still sending when the connection closes may never see the response: this much of the
@@ -93,7 +94,7 @@ class BodyLimitMiddleware:
         if num_held > limit.max_bytes:
             raise limit.error()
         timeout_s = self._limits.body_timeout_s
-        s_per_byte = timeout_s / max(1, num_held or limit.max_bytes)
+        s_per_byte = timeout_s / max(1, num_held or min(limit.max_bytes, CHUNKED_BYTES))
         if num_held or b"transfer-encoding" in given:
             num_held = max(num_held, MIN_BODY_BYTES)
             upload.hold(num_held)
@@ -115,9 +116,10 @@ class BodyLimitMiddleware:
                             upload.hold(len(body) - num_held)
                             num_held = len(body)
         except TimeoutError:
-            if upload.is_given_up:
-                raise given_up() from None
-            raise
+            if not upload.is_given_up:
+                raise
+        if upload.is_given_up:  # its last part may have come before that ended the receipt
+            raise given_up()
 
     async def _refuse(self, error: TtsError, scope: Scope, receive: Receive, send: Send) -> None:
         count_rejection(self._metrics, error)

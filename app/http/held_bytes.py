@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from heapq import heapify, heappop
 from typing import Final
 
 from firstword.app.errors import Overloaded
@@ -12,8 +13,9 @@ from firstword.app.errors import Overloaded
 PART_OF_HELD: Final = 3 / 8  # of what all clients may make the server hold, that one may
 SMALL_BYTES: Final = 64 * 1024  # a body or message up to this size has nothing to do with larger ones
 MIN_BODY_BYTES: Final = 16 * 1024  # as which a smaller body counts: its connection and its task take that
-GRACE_S = 2.0  # that nothing, or too little, may come before an upload is late
+GRACE_S = 2.0  # behind its pace, an upload is late
 MESSAGE_GRACE_S = 10.0  # the same of a message of gRPC, which does not tell how much of it has come
+PART_OF_BEGUN = 1 / 64  # an upload of which less has come has not begun, and has nothing to lose
 
 
 class Upload:
@@ -28,7 +30,8 @@ class Upload:
         self.is_given_up = False
         self.give_up: Callable[[], object] | None = None  # ends its receipt; None: it does not come just now
         self.due_s = math.inf  # it is late from then on, if no more of it comes
-        self._s_per_byte = 0.0  # that it may take
+        self.num_come = 0
+        self.s_per_byte = 0.0  # that it may take; 0: it does not tell what has come
         self._add = add
         self._clock = clock
 
@@ -40,23 +43,27 @@ class Upload:
 
     @contextmanager
     def coming(
-        self, give_up: Callable[[], object], s_per_byte: float = 0.0, grace_s: float = GRACE_S
+        self, give_up: Callable[[], object], s_per_byte: float = 0.0, grace_s: float | None = None
     ) -> Iterator[None]:
-        """Let others be let in instead. give_up: called then. s_per_byte: of the pace that is in time."""
-        self.give_up, self._s_per_byte = give_up, s_per_byte
-        self.due_s = self._clock() + grace_s
+        """Let others be let in instead. give_up: called then.
+
+        s_per_byte: of the pace that is in time; 0: it does not tell what has come. grace_s: None: GRACE_S.
+        """
+        self.give_up, self.s_per_byte = give_up, s_per_byte
+        self.due_s = self._clock() + (GRACE_S if grace_s is None else grace_s) + self.num_come * s_per_byte
         try:
             yield
         finally:
             self.give_up = None
 
     def came(self, num_bytes: int) -> None:
-        """Note that so many bytes of it have come."""
-        self.due_s = min(self.due_s + num_bytes * self._s_per_byte, self._clock() + GRACE_S)
+        """Note that so many more bytes of it have come."""
+        self.num_come += num_bytes
+        self.due_s += num_bytes * self.s_per_byte
 
     def has_come(self) -> None:
         """Note that all of it has: it is late no more, and makes room for clients that hold less."""
-        self.due_s = math.inf
+        self.num_come, self.due_s = self.num_bytes, math.inf
 
 
 def given_up() -> Overloaded:
@@ -124,6 +131,9 @@ class _Room:
         self._uploads: dict[Upload, None] = {}
 
     def put(self, upload: Upload) -> None:
+        """Do nothing where it holds nothing: it could make no room."""
+        if not upload.num_bytes:
+            return
         self._uploads[upload] = None
         self.num_bytes += upload.num_bytes
         self._num_of[upload.client] += upload.num_bytes
@@ -155,21 +165,34 @@ class _Room:
                 one.give_up()
 
     def _who_makes_room(self, upload: Upload, now_s: float) -> list[Upload]:
-        """Return enough of what comes late, and of clients that hold more than that of this upload.
+        """Return what is given up to let an upload in, or nothing where that is not enough.
 
-        Of these the ones that hold most come first. Return nothing where that is not enough.
+        First what is late; then of other clients what has not begun; then of clients that hold more than that
+        of this upload, who holds most first. Of each that of which the least part has come.
         """
+        num_own = self._num_of[upload.client]
+        order: list[tuple[int, int, float, int, Upload]] = []
+        for age, one in enumerate(self._uploads):  # the oldest is the first of equal ones
+            if one.give_up is None or one is upload:
+                continue
+            part_come = one.num_come / one.num_bytes
+            if one.due_s <= now_s:
+                order.append((0, 0, part_come, age, one))
+            elif one.client == upload.client:
+                continue
+            elif part_come < PART_OF_BEGUN and one.s_per_byte:
+                order.append((1, 0, part_come, age, one))
+            elif self._num_of[one.client] > num_own:
+                order.append((2, -self._num_of[one.client], part_come, age, one))
+        heapify(order)
         excess = self.num_bytes - self._max_bytes
-        num_of = self._num_of.copy()
-        coming = [one for one in self._uploads if one.give_up is not None and one is not upload]
-        coming.sort(key=lambda one: (one.due_s > now_s, -num_of[one.client], one.due_s))
+        num_given_up: Counter[str] = Counter()  # bytes, by client
         chosen: list[Upload] = []
-        for one in coming:
-            if excess <= 0:
-                break
-            if one.due_s > now_s and num_of[one.client] <= num_of[upload.client]:
+        while order and excess > 0:
+            kind, *_, one = heappop(order)
+            if kind == 2 and self._num_of[one.client] - num_given_up[one.client] <= num_own:
                 continue
             chosen.append(one)
             excess -= one.num_bytes
-            num_of[one.client] -= one.num_bytes
+            num_given_up[one.client] += one.num_bytes
         return chosen if excess <= 0 else []

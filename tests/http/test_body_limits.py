@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -10,8 +10,10 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from firstword.app.errors import Overloaded
 from firstword.app.http import held_bytes
 from firstword.app.http.bodies import LINGER_BYTES
+from firstword.app.http.held_bytes import HeldBytes
 from firstword.app.http.limits import speech_body_bytes
 from tests.support.fake_engine import FakeEngine
 from tests.support.grpc_serving import until
@@ -190,6 +192,13 @@ async def test_the_bodies_of_one_client_leave_room_for_those_of_others() -> None
     assert "this client's uploads are more than 1572864 bytes at once" in error_of(same)["message"]
 
 
+class Clock:
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
 KEYS = [f"client{number}:k{number}" for number in range(8)]
 
 
@@ -220,6 +229,7 @@ async def test_heads_alone_of_three_clients_keep_no_upload_of_another_out() -> N
 
 async def test_a_head_without_its_body_makes_room_once_it_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held_bytes, "GRACE_S", 0.1)
+    monkeypatch.setattr(held_bytes, "PART_OF_BEGUN", 0)
     services = make_services(keys=KEYS)
     async with serving(services) as url, AsyncExitStack() as stack:
         (first,) = await send_heads(url, stack, "k0", 1)
@@ -235,6 +245,42 @@ async def test_a_head_without_its_body_makes_room_once_it_is_late(monkeypatch: p
     assert status == 201
     assert refused.startswith(b"HTTP/1.1 503 ")
     assert b"gave up this one" in refused
+
+
+async def test_a_body_without_a_length_may_take_its_time() -> None:
+    """3 MB at 1 Mbit/s are whole after 24 of 30 s, and never late."""
+    clock = Clock()
+    services = make_services()
+    object.__setattr__(services, "held", HeldBytes(8 * MIB, clock=clock))
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield FORM_START
+        for _ in range(24):
+            clock.now_s += 1
+            yield bytes(125_000)
+            with pytest.raises(Overloaded), services.held.held("another", 8 * MIB):
+                pass
+        yield FORM_END
+
+    async with in_process(services) as client:
+        answer = await client.post("/speakers", content=slow(), headers=FORM_TYPE)
+    assert answer.status_code == 201, answer.text
+
+
+async def test_a_body_given_up_right_before_its_end_is_refused() -> None:
+    services = make_services(limits=replace(LIMITS, max_bodies_bytes=2 * MIB))
+    with ExitStack() as stack:
+
+        async def given_up() -> AsyncIterator[bytes]:
+            yield FORM_START + bytes(MIB + MIB // 2)
+            stack.enter_context(services.held.held("another", MIB))
+            yield FORM_END
+
+        length = {"Content-Length": str(len(FORM_START) + MIB + MIB // 2 + len(FORM_END))}
+        async with in_process(services) as client:
+            answer = await client.post("/speakers", content=given_up(), headers=FORM_TYPE | length)
+    assert answer.status_code == 503, answer.text
+    assert "gave up this one" in error_of(answer)["message"]
 
 
 async def test_a_body_is_no_longer_counted_once_its_request_is_over() -> None:

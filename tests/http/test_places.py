@@ -8,7 +8,7 @@ import pytest
 
 from firstword.app.errors import Overloaded
 from firstword.app.http.connection_limits import Places, Readers
-from firstword.app.http.held_bytes import HeldBytes
+from firstword.app.http.held_bytes import HeldBytes, Upload
 
 pytestmark = pytest.mark.anyio
 
@@ -126,6 +126,75 @@ def test_an_upload_that_keeps_its_pace_is_never_late() -> None:
         with held.held("eve", 90):
             assert given_up == ["slow", "steady"]
     assert held.num_bytes == 0
+
+
+def test_an_upload_far_ahead_of_its_pace_is_not_late_where_it_stops() -> None:
+    """Nine tenths in 2 s and then nothing for 2 s, as where a phone changes its network."""
+    given_up: list[str] = []
+    clock = Clock()
+    held = HeldBytes(64, small_bytes=0, clock=clock)
+    with ExitStack() as stack:
+
+        def come(client: str) -> Upload:
+            upload = stack.enter_context(held.held(client, 10))
+            stack.enter_context(upload.coming(partial(given_up.append, client), s_per_byte=3.0))
+            return upload
+
+        phone = come("phone")
+        for _ in range(9):
+            clock.now_s += 0.2
+            phone.came(1)
+        clock.now_s += 2.1
+        for number in range(6):
+            come(f"head {number}")
+    assert given_up == ["head 0"]
+
+
+def test_of_late_uploads_that_of_which_least_has_come_makes_room() -> None:
+    given_up: list[str] = []
+    clock = Clock()
+    held = HeldBytes(30, small_bytes=0, clock=clock)
+    with ExitStack() as stack:
+        for client, num_come in (("ann", 5), ("bob", 1), ("cid", 3)):
+            upload = stack.enter_context(held.held(client, 10))
+            stack.enter_context(upload.coming(partial(given_up.append, client), s_per_byte=1.0))
+            upload.came(num_come)
+        clock.now_s = 10
+        stack.enter_context(held.held("eve", 15))
+    assert given_up == ["bob", "cid"]
+
+
+def test_heads_sent_again_and_again_keep_no_upload_out() -> None:
+    given_up: list[str] = []
+    held = HeldBytes(64, small_bytes=0, clock=Clock())
+    with ExitStack() as stack:
+
+        def come(client: str, num_bytes: int) -> Upload:
+            upload = stack.enter_context(held.held(client, num_bytes))
+            stack.enter_context(upload.coming(partial(given_up.append, client), s_per_byte=3.0))
+            return upload
+
+        for number in range(7):
+            come(f"head {number}", 9)
+        come("ann", 10).came(1)  # more than each of theirs
+        for number in range(7, 20):
+            come(f"head {number}", 9)
+    assert given_up == [f"head {number}" for number in range(14)]
+
+
+def test_what_holds_nothing_is_not_ended_for_others() -> None:
+    given_up: list[str] = []
+    held = HeldBytes(8, small_bytes=1)
+    with ExitStack() as stack:
+        silent = stack.enter_context(held.held("bob", 0))
+        stack.enter_context(silent.coming(partial(given_up.append, "bob")))
+        for client in ("bob", "bob", "bob", "dan", "dan"):
+            stack.enter_context(held.held(client, 1))
+        for _ in range(3):
+            upload = stack.enter_context(held.held("cid", 1))
+            stack.enter_context(upload.coming(partial(given_up.append, "cid")))
+        stack.enter_context(held.held("ann", 1))
+    assert given_up == ["cid"]
 
 
 def test_small_bodies_have_room_of_their_own_and_make_it_among_themselves() -> None:
