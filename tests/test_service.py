@@ -6,10 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from firstword.app.clients import Client
 from firstword.app.http.keys import KeyRing
 from firstword.app.server_options import ServerOptions
-from firstword.app.service import own_directory, warn_of_open_door
+from firstword.app.service import own_directory, surfaces_running, warn_of_open_door
 from firstword.app.settings import InvalidSettings
+from firstword.app.speakers.store import SpeakerStore
+from firstword.app.speakers.store_file import SPEAKERS_FILE
+from firstword.app.surfaces.openai.options import OpenAIOptions
+from firstword.app.surfaces.openai.surface import OpenAISurface
+from tests.support.serving import make_services
 
 
 @pytest.mark.parametrize(
@@ -57,3 +63,14 @@ async def test_a_server_waits_for_one_that_is_stopping(tmp_path: Path) -> None:
         await asyncio.sleep(0.05)
         assert not starting.done()
     await starting
+
+
+@pytest.mark.anyio
+async def test_consents_are_there_at_the_next_start(tmp_path: Path) -> None:
+    SpeakerStore(tmp_path / SPEAKERS_FILE).close()
+    anna = Client("anna", frozenset({"enrol"}))
+    surface = OpenAISurface(OpenAIOptions(), tmp_path)
+    async with surfaces_running([surface], make_services()):
+        kept = surface.consents.add("mia", "en", b"I agree.", anna)
+    async with surfaces_running([surface], make_services()):
+        assert surface.consents.get(kept.id, anna) == kept

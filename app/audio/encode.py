@@ -97,7 +97,7 @@ class AudioEncoder:
 
     def start(self) -> bytes:
         """Return the container's header, which is no audio: for wav, flac, opus and tagged mp3."""
-        assert self._is_open is None, "start came twice"
+        assert self._is_open is None, "start came twice, or behind close"
         self._is_open = True
         return self._header if self._codec is None else self._codec.start()
 

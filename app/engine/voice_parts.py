@@ -53,7 +53,6 @@ class BuiltinSpeakers:
         """default None: the first."""
         self.default = default or next(iter(networks.builtin), None)
         self._networks = networks
-        self._infos = {name: builtin_info(name, one) for name, one in networks.builtin.items()}
         self._prepared: dict[str, asyncio.Future[PreparedSpeaker]] = {}
 
     def list(self, client: Client) -> list[KnownSpeaker]:
@@ -61,7 +60,7 @@ class BuiltinSpeakers:
 
     def get(self, name: str | None, client: Client, takes_alias: bool = False) -> KnownSpeaker:
         known = self._name(name)
-        return replace(self._infos[known], cached=known in self._prepared)
+        return builtin_info(known, self._networks.builtin[known], known in self._prepared)
 
     async def prepared(
         self,

@@ -142,7 +142,7 @@ class RouteMiddleware:
         scope["path"] = scope["path"].rstrip("/") or "/"
         is_head = scope.get("method") == "HEAD"
         if is_head:
-            scope = {**scope, "method": "GET"}  # in the server's own it stays HEAD
+            scope = {**scope, "method": "GET"}  # a copy: uvicorn sends no body for its own, which stays HEAD
         matched = self._table.match(scope)
         scope["state"] = {**scope.get("state", {}), "matched": matched, "is_head": is_head}
         if matched.route is not None:

@@ -138,14 +138,14 @@ class BuiltinSpeaker:
     description: Description | None = None  # None: its checkpoint says nothing of it
 
 
-def builtin_info(name: str, builtin: BuiltinSpeaker) -> KnownSpeaker:
+def builtin_info(name: str, builtin: BuiltinSpeaker, is_cached: bool) -> KnownSpeaker:
     return KnownSpeaker(
         name=name,
         kind="builtin",
         created_at=builtin.created_at,
         prompt=PromptInfo(builtin.duration_s, builtin.transcript, None, len(builtin.features.prompt_tokens)),
         quality=builtin.quality,
-        cached=False,
+        cached=is_cached,
         access="read-only",
         description=builtin.description,
     )

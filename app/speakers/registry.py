@@ -96,10 +96,11 @@ class SpeakerRegistry(SpeakerListing):
             networks.builtin_names,
             default_speaker or next(iter(networks.builtin), None),
         )
-        self._builtin_infos = {name: builtin_info(name, one) for name, one in networks.builtin.items()}
         self._on_registered = hooks.on_registered
         self._networks = networks
-        self._enrolment = Enrolment(store, networks, max_bundle_bytes or DEFAULT_MAX_BUNDLE_BYTES)
+        if max_bundle_bytes is None:
+            max_bundle_bytes = DEFAULT_MAX_BUNDLE_BYTES
+        self._enrolment = Enrolment(store, networks, max_bundle_bytes)
         self._cache: PreparedCache[PreparedSpeaker] = PreparedCache(
             max_cache_bytes, frozenset(networks.builtin), hooks.on_hit, hooks.on_miss
         )
@@ -315,7 +316,7 @@ class SpeakerRegistry(SpeakerListing):
         await asyncio.to_thread(self._store.close)
 
     def _builtin_info(self, name: str) -> KnownSpeaker:
-        return replace(self._builtin_infos[name], cached=name in self._cache)
+        return builtin_info(name, self._networks.builtin[name], name in self._cache)
 
     def _is_ready(self, id: int) -> bool:
         return id in self._cache

@@ -1,6 +1,7 @@
 """`/speakers`: list, register, change, remove, export and import speakers."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Literal
 from urllib.parse import quote
@@ -39,7 +40,8 @@ BUNDLE_TYPE = "application/octet-stream"
 BUNDLE_ANSWERS = binary_answers(BUNDLE_TYPE, description="A safetensors file.")
 
 
-class SpeakerInfo(BaseModel):
+@dataclass(frozen=True, slots=True)
+class SpeakerInfo:
     name: str
     kind: Literal["builtin", "registered"]
     created_at: str
@@ -52,7 +54,7 @@ class SpeakerInfo(BaseModel):
     damaged: bool = False
     owner: str | None = None
     access: Access = "shared"
-    lexicon: Mapping[str, str] = Field(default_factory=dict)
+    lexicon: Mapping[str, str] = field(default_factory=dict)
     version: int = 1
     description: Description | None = None
 

@@ -36,7 +36,9 @@ def noise_between(noise: Tensor, start: int, stop: int) -> Tensor:
 @cache
 def time_steps(num_steps: int) -> tuple[tuple[float, float], ...]:
     """(t, dt) of each Euler step on the cosine schedule; t is accumulated in float32 as published."""
-    span = 1 - torch.cos(torch.linspace(0, 1, num_steps + 1, device="cpu") * 0.5 * torch.pi)
+    span = 1 - torch.cos(
+        torch.linspace(0, 1, num_steps + 1, dtype=torch.float32, device="cpu") * 0.5 * torch.pi
+    )
     t, steps = span[0], list[tuple[float, float]]()
     for next_t in span[1:]:
         dt = next_t - t

@@ -305,7 +305,7 @@ class OfflinePlan:
         self.text_positions = range(1 + len(prompt_text_ids), 1 + len(text))
         self._reason: StopReason | None = None
         self.speech_ids: list[int] = []
-        self.history: Sequence[int] = self.speech_ids
+        self.history: Sequence[int] = self.speech_ids  # the same list, which grows
 
     @property
     def forbidden(self) -> Forbidden:
