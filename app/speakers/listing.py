@@ -23,7 +23,7 @@ from firstword.app.speakers.interface import (
     key_of,
 )
 from firstword.app.speakers.quality import with_warnings
-from firstword.app.speakers.tables import SpeakerRow, SpeakerTables
+from firstword.app.speakers.tables import RowCheck, SpeakerRow, SpeakerTables
 
 
 class SpeakerListing(ABC):
@@ -135,14 +135,16 @@ class SpeakerListing(ABC):
         transcript = None if change.transcript is None else checked_transcript(change.transcript)
         language = change.language and checked_language(change.language)
         checked = replace(change, transcript=transcript, language=language)
-        row = await asyncio.to_thread(self._store.update, found.key, checked)
+        check = _check_of(found, "changed", client)
+        row = await asyncio.to_thread(self._store.update, found.key, checked, check)
         if row is None:
             raise unknown_speaker(name)
         return self._info(row)
 
     async def delete(self, name: str, *, client: Client = STRANGER) -> None:
         found = self._changeable(name, "deleted", client)
-        row = await asyncio.to_thread(self._store.delete, found.key)
+        check = _check_of(found, "deleted", client)
+        row = await asyncio.to_thread(self._store.delete, found.key, check)
         if row is None:
             raise unknown_speaker(name)
         self._deleted(row.id)
@@ -182,10 +184,7 @@ class SpeakerListing(ABC):
         if name in self.builtin_names:
             raise InvalidRequest(f"{name!r} is a built-in speaker and cannot be {verb}", param="name")
         row = self._row(name, client)
-        if not client.may_change(row.owner, row.access):
-            raise SpeakerNotYours(
-                f"the speaker {name!r} can be {verb} by its owner alone, or by a key with the scope admin"
-            )
+        _check_of(row, verb, client)(row)
         return row
 
     def _info(self, row: SpeakerRow) -> KnownSpeaker:
@@ -217,6 +216,23 @@ class SpeakerListing(ABC):
             info = self._info(row)
             # A stranger need not know the names of keys.
             yield replace(info, owner=None) if client == STRANGER else info
+
+
+def _check_of(found: SpeakerRow, verb: str, client: Client) -> RowCheck:
+    """Return what refuses any speaker but the one that was found, and that one where it is not the client's.
+
+    Between a look and a write another server may give the name to another speaker, or take it from others.
+    """
+
+    def check(row: SpeakerRow) -> None:
+        if row.id != found.id:
+            raise unknown_speaker(row.name)
+        if not client.may_change(row.owner, row.access):
+            raise SpeakerNotYours(
+                f"the speaker {row.name!r} can be {verb} by its owner alone, or by a key with the scope admin"
+            )
+
+    return check
 
 
 def unknown_speaker(name: str) -> SpeakerNotFound:

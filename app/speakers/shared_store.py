@@ -9,7 +9,7 @@ from firstword.app.database import DatabaseError
 from firstword.app.errors import StoreFull, StoreUnavailable
 from firstword.app.postgresql import Postgres
 from firstword.app.speakers.consents import SWEEP
-from firstword.app.speakers.tables import ROWS, SpeakerRow, SpeakerTables, row_of
+from firstword.app.speakers.tables import ROWS, RowCheck, SpeakerRow, SpeakerTables, allow_any, row_of
 
 logger = logging.getLogger(__name__)
 
@@ -40,10 +40,11 @@ class SharedSpeakerStore(SpeakerTables):
     def rows(self) -> tuple[SpeakerRow, ...]:
         return self._sorted
 
-    def delete(self, key: str) -> SpeakerRow | None:
+    def delete(self, key: str, check: RowCheck = allow_any) -> SpeakerRow | None:
         with self._writing(erases=True):
             row = self._row(key)
             if row is not None:
+                check(row)
                 for table in ("speakers", "digests"):
                     self._database.execute(f"DELETE FROM {table} WHERE id = ?", (row.id,))
                 self._delete_beside(row.id)

@@ -10,7 +10,16 @@ from pathlib import Path
 from firstword.app.database import Database, DatabaseError, find_fault
 from firstword.app.errors import SpeakerDamaged, StoreFull, StoreUnavailable
 from firstword.app.speakers.store_file import SPEAKERS, copy_aside, keep_reserve, rebuild, release_reserve
-from firstword.app.speakers.tables import ROWS, SpeakerRow, SpeakerTables, StoredSpeaker, digest_of, row_of
+from firstword.app.speakers.tables import (
+    ROWS,
+    RowCheck,
+    SpeakerRow,
+    SpeakerTables,
+    StoredSpeaker,
+    allow_any,
+    digest_of,
+    row_of,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -66,28 +75,32 @@ class SpeakerStore(SpeakerTables):
                 self._rows, self._rows_version = tuple(rows), version
             return self._rows
 
-    def delete(self, key: str) -> SpeakerRow | None:
+    def delete(self, key: str, check: RowCheck = allow_any) -> SpeakerRow | None:
         """Return the row that was deleted, if any. Of a full disk the space kept in reserve is used."""
         try:
-            return self._delete(key)
+            return self._delete(key, check)
         except StoreFull:
             if not release_reserve(self._path):
                 raise
             self._has_reserve = False
-        return self._delete(key)
+        return self._delete(key, check)
 
-    def _delete(self, key: str) -> SpeakerRow | None:
+    def _delete(self, key: str, check: RowCheck) -> SpeakerRow | None:
         row = self.row(key)
         if row is None:
             return None
+        check(row)
         try:
             self.read(row.id)
         except SpeakerDamaged:
             return self._delete_damaged(row)
         with self._writing(erases=True):
-            self._delete_beside(row.id)
-            id = self._execute("DELETE FROM speakers WHERE id = :id", {"id": row.id})
-        return None if id is None else row
+            row = self._row(key)  # another process may have given the name to another one
+            if row is not None:
+                check(row)
+                self._delete_beside(row.id)
+                self._execute("DELETE FROM speakers WHERE id = :id", {"id": row.id})
+        return row
 
     def _delete_damaged(self, row: SpeakerRow) -> SpeakerRow:
         """Delete a speaker whose pages cannot be trusted to be its own."""

@@ -50,6 +50,13 @@ class SpeakerRow:
         return self.name, self.owner if self.access == "private" else ""
 
 
+RowCheck = Callable[[SpeakerRow], None]
+
+
+def allow_any(row: SpeakerRow) -> None:
+    """The `RowCheck` that refuses none."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoredSpeaker:
     row: SpeakerRow
@@ -84,8 +91,8 @@ class SpeakerTables(ABC):
         """Sorted by `position`; the very tuple of the last call where nothing was written since."""
 
     @abstractmethod
-    def delete(self, key: str) -> SpeakerRow | None:
-        """Return the row that was deleted, if any."""
+    def delete(self, key: str, check: RowCheck = allow_any) -> SpeakerRow | None:
+        """Return the row that was deleted, if any. check: as of `update`."""
 
     @abstractmethod
     def _writing(self, erases: bool = False) -> AbstractContextManager[None]:
@@ -144,9 +151,10 @@ class SpeakerTables(ABC):
             self._touch(id)
         return replace(row, id=id)
 
-    def update(self, key: str, change: SpeakerChange) -> SpeakerRow | None:
+    def update(self, key: str, change: SpeakerChange, check: RowCheck = allow_any) -> SpeakerRow | None:
         """Return the row as it is then; None: there is no such speaker.
 
+        check: called with the row as it was before, within the transaction; refuses it by what it raises.
         Raises SpeakerDamaged: a change would move what is damaged; SpeakerExists where `access` or `name`
         gives it another key, which is taken; SpeakerChanged where it has another version.
         """
@@ -154,6 +162,7 @@ class SpeakerTables(ABC):
             row = self._row(key)
             if row is None:
                 return None
+            check(row)
             if change.version not in (None, row.version):
                 raise SpeakerChanged(
                     f"speaker {row.name!r} has version {row.version}, and the change is one of version "

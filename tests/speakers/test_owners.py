@@ -133,6 +133,40 @@ async def test_bundle_goes_beside_a_private_speaker_of_the_same_name(servers: Se
     assert registry.get("mia", ANNA).prompt.transcript == "Mine."
 
 
+@pytest.mark.parametrize("change", ["update", "delete"])
+@pytest.mark.parametrize(
+    ("meanwhile", "error"),
+    [
+        ([("mia", SpeakerChange(name="kim")), ("own", SpeakerChange(name="mia"))], SpeakerNotFound),
+        ([("mia", SpeakerChange(access="read-only"))], SpeakerNotYours),
+    ],
+)
+async def test_change_meets_only_the_speaker_that_was_looked_at_as_it_is_now(
+    servers: Servers,
+    change: str,
+    meanwhile: list[tuple[str, SpeakerChange]],
+    error: type[Exception],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    registry = await servers.open()
+    await registry.enrol("mia", recording(), "Hello.", client=ANNA, access="shared")
+    await registry.enrol("own", recording(), "Hello.", client=ADMIN, access="read-only")
+    other = SpeakerStore(servers.path)
+    write = getattr(registry._store, change)
+
+    def write_late(*given: Any) -> Any:
+        for name, one in meanwhile:
+            other.update(name, one)
+        return write(*given)
+
+    monkeypatch.setattr(registry._store, change, write_late)
+    with pytest.raises(error, match="'mia'"):
+        await CHANGES[change](registry, BOB)
+
+    assert [row.prompt.transcript for row in other.rows()] == ["Hello.", "Hello."]
+    other.close()
+
+
 async def test_owner_says_who_else_uses_a_speaker(servers: Servers) -> None:
     registry = await servers.open()
     await registry.enrol("mia", recording(), client=BOB)
