@@ -7,9 +7,16 @@ from dataclasses import replace
 import pytest
 
 from firstword.app.clients import ANYBODY, Client
-from firstword.app.errors import InvalidRequest, PathNotFound, SpeakerChanged, SpeakerExists, StoreFull
+from firstword.app.errors import (
+    InvalidRequest,
+    PathNotFound,
+    SpeakerChanged,
+    SpeakerExists,
+    SpeakerNotYours,
+    StoreFull,
+)
 from firstword.app.speakers.interface import RequestKey, SpeakerChange
-from firstword.app.speakers.tables import StoredSpeaker
+from firstword.app.speakers.tables import SpeakerRow, StoredSpeaker
 from firstword.app.surfaces.batches.store import NewItem
 from firstword.app.telemetry.usage import UsedByClient
 from tests.store.conftest import Replicas
@@ -98,6 +105,67 @@ def test_access_moves_a_speaker_and_meets_a_name_that_is_taken(replicas: Replica
     moved = store.update("anna/mia", SpeakerChange(access="read-only"))
     assert moved is not None
     assert (store.row("mia"), store.row("anna/mia")) == (moved, None)
+
+
+def test_renamed_speaker_is_seen_by_the_other_server(replicas: Replicas) -> None:
+    one, other = replicas.open().speakers(), replicas.open().speakers()
+    row = one.insert(speaker())
+    seconds_until(lambda: other.row("mia") == row)
+    renamed = one.update("mia", SpeakerChange(name="eva"))
+    assert renamed == replace(row, name="eva", version=2)
+    assert seconds_until(lambda: other.row("eva") == renamed) < 1
+    assert (other.row("mia"), other.rows()) == (None, (renamed,))
+    found = other.read(row.id)
+    assert found is not None
+    assert found.row == renamed
+    assert other.insert(speaker()).id != row.id
+
+
+def test_renamed_to_a_name_that_is_taken_a_speaker_keeps_its_own(replicas: Replicas) -> None:
+    one, other = replicas.open().speakers(), replicas.open().speakers()
+    rows = {one.insert(speaker(name)) for name in ("mia", "eva")}
+    with pytest.raises(SpeakerExists, match="'eva' already"):
+        other.update("mia", SpeakerChange("Lost.", name="eva"))
+    assert set(one.rows()) == rows
+    private = one.insert(speaker(owner="anna"))
+    renamed = one.update("anna/mia", SpeakerChange(name="eva"))
+    assert renamed is not None
+    assert (renamed.key, renamed.id) == ("anna/eva", private.id)
+
+
+def test_of_many_that_are_renamed_to_one_name_one_is(replicas: Replicas) -> None:
+    stores = [replicas.open().speakers() for _ in range(3)]
+    for number in range(6):
+        stores[number % 3].insert(speaker(f"s{number}"))
+
+    def rename(number: int) -> bool:
+        try:
+            return stores[number % 3].update(f"s{number}", SpeakerChange(name="same")) is not None
+        except SpeakerExists:
+            return False
+
+    with ThreadPoolExecutor(6) as pool:
+        assert sum(pool.map(rename, range(6))) == 1
+    seconds_until(lambda: stores[0].row("same") is not None)
+    assert len(stores[0].rows()) == 6
+
+
+def test_what_a_check_refuses_is_neither_changed_nor_deleted(replicas: Replicas) -> None:
+    store = replicas.open().speakers()
+    row = store.insert(speaker())
+
+    def refuse(found: SpeakerRow) -> None:
+        assert found == row
+        raise SpeakerNotYours("it is not yours")
+
+    for attempt in (
+        lambda: store.update("mia", SpeakerChange("Other."), refuse),
+        lambda: store.delete("mia", refuse),
+    ):
+        with pytest.raises(SpeakerNotYours):
+            attempt()
+    assert store.rows() == (row,)
+    assert store.read(row.id) == replace(speaker(), row=row)
 
 
 def test_features_of_another_checkpoint_replace_what_was_read(replicas: Replicas) -> None:
