@@ -40,7 +40,7 @@ class Client:
         return access == "shared" or self._commands(owner)
 
     def may_share(self, owner: str) -> bool:
-        """Whether it may say who else uses that owner's speaker."""
+        """Whether it may say who else uses that owner's speaker, and what it is called."""
         return self._commands(owner)
 
     def _commands(self, owner: str) -> bool:

@@ -125,11 +125,14 @@ class SpeakerListing(ABC):
     async def update(self, name: str, change: SpeakerChange, *, client: Client = STRANGER) -> KnownSpeaker:
         """An empty language or lexicon removes it."""
         found = self._changeable(name, "changed", client)
-        if change.access is not None and not client.may_share(found.owner):
+        is_renamed = change.name not in (None, found.name)
+        # Under the name of a private speaker of its owner's, its owner would see it no more.
+        if (is_renamed or change.access is not None) and not client.may_share(found.owner):
             raise SpeakerNotYours(
-                f"who uses the speaker {name!r} is said by its owner, or by a key with the scope admin"
+                f"what the speaker {name!r} is called, and who uses it, is said by its owner, or by a key "
+                "with the scope admin"
             )
-        if change.name not in (None, found.name):
+        if is_renamed:
             names_of = Client(found.owner) if found.access == "private" else client
             self._check_free(checked_name(change.name or ""), names_of)
         transcript = None if change.transcript is None else checked_transcript(change.transcript)

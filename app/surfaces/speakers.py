@@ -56,10 +56,11 @@ class SpeakerInfo:
     access: Access = "shared"
     lexicon: Mapping[str, str] = field(default_factory=dict)
     version: int = 1
+    yours: bool = Field(description="Whether the key may rename it and change its `access`.")
     description: Description | None = None
 
     @classmethod
-    def of(cls, speaker: KnownSpeaker) -> "SpeakerInfo":
+    def of(cls, speaker: KnownSpeaker, client: Client) -> "SpeakerInfo":
         return cls(
             name=speaker.name,
             kind=speaker.kind,
@@ -75,6 +76,7 @@ class SpeakerInfo:
             access=speaker.access,
             lexicon=speaker.lexicon,
             version=speaker.version,
+            yours=speaker.kind == "registered" and client.may_share(speaker.owner or ""),
             description=speaker.description,
         )
 
@@ -146,15 +148,15 @@ async def list_speakers(
     """List the speakers that the key sees; with `limit` or `after` page by page."""
     client: Client = request.state.client
     if limit is None and after is None:
-        return SpeakerList(speakers=[SpeakerInfo.of(one) for one in service.speakers.list(client)])
+        return SpeakerList(speakers=[SpeakerInfo.of(one, client) for one in service.speakers.list(client)])
     found, following = service.speakers.page(client, after, limit or MAX_PAGE)
-    return SpeakerPage(speakers=[SpeakerInfo.of(one) for one in found], next=following)
+    return SpeakerPage(speakers=[SpeakerInfo.of(one, client) for one in found], next=following)
 
 
 @router.get("/{name}")
 @Guard("any key")
 async def get_speaker(name: str, client: ClientOrOwner, service: ServiceHere) -> SpeakerInfo:
-    return SpeakerInfo.of(service.speakers.get(name, client))
+    return SpeakerInfo.of(service.speakers.get(name, client), client)
 
 
 @router.post("", status_code=201)
@@ -205,7 +207,7 @@ async def update_speaker(
     fields = SpeakerChange(
         change.transcript, change.language, change.access, lexicon, change.version, change.name
     )
-    return SpeakerInfo.of(await service.speakers.update(name, fields, client=client))
+    return SpeakerInfo.of(await service.speakers.update(name, fields, client=client), client)
 
 
 @router.delete("/{name}", status_code=204)
@@ -235,7 +237,7 @@ async def _once(
     enrol: Callable[[], Awaitable[KnownSpeaker]],
 ) -> SpeakerInfo:
     made = await (enrol() if key is None else service.speakers.once(key, client, enrol))
-    return SpeakerInfo.of(made)
+    return SpeakerInfo.of(made, client)
 
 
 surface = HttpSurface("speakers", router.routes)

@@ -18,6 +18,7 @@ from firstword.app.audio.encode import encode_whole
 from firstword.app.audio.watermark import Watermark
 from firstword.app.clients import ANYBODY, Client
 from firstword.app.errors import Overloaded
+from firstword.app.http.keys import KeyRing
 from firstword.app.provenance import Provenance
 from firstword.app.telemetry.metrics import Metrics
 from tests.speakers.recordings import recording
@@ -410,6 +411,18 @@ async def test_a_list_that_is_drawn_anew_takes_no_trouble_with_it(page: "Page") 
             await page.wait_for_selector("[data-name=anna] + #trouble:not([hidden])")
             await page.click("#speakers-reload")
             await page.wait_for_selector("#trouble", state="detached")
+
+
+async def test_only_who_may_rename_a_speaker_is_offered_it(page: "Page", tmp_path: Path) -> None:
+    (tmp_path / "keys.toml").write_text(f'ann = {{ key = "{KEY}", scopes = ["speak", "enrol"] }}')
+    owned = {"anna": replace(ANNA, owner="ann"), "ida": replace(ANNA, name="ida", owner="ben")}
+    services = make_services(speakers=FakeSpeakers(owned), keys=KeyRing([], tmp_path / "keys.toml"))
+    async with serving(services) as url:
+        await page.add_init_script(f"sessionStorage.setItem('firstword-key', '{KEY}')")
+        await open_console(page, url, "speakers")
+        await page.wait_for_selector("[data-name=anna] >> text=Rename")
+        await page.wait_for_selector("[data-name=ida] >> text=Transcript")
+        assert await page.locator("[data-name=ida] >> text=Rename").count() == 0
 
 
 async def test_speakers_of_others_stay_theirs_and_keep_their_names(page: "Page", tmp_path: Path) -> None:

@@ -123,6 +123,16 @@ async def test_private_speaker_is_listed_for_its_owner_and_administrators(client
     assert await listed(ANNA) == await listed(ROOT) == await listed({"X-API-Key": "plain-key"}) == [True] * 3
 
 
+async def test_list_says_whose_names_and_access_are_ones_own_to_change(client: httpx.AsyncClient) -> None:
+    await client.patch("/speakers/mia", json={"access": "shared"}, headers=ANNA)
+    for headers, is_own in ((ANNA, True), (ROOT, True), (BOB, False)):
+        listed = (await client.get("/speakers", headers=headers)).json()["speakers"]
+        assert {one["name"]: one["yours"] for one in listed} == {"ann": False, "bob": False, "mia": is_own}
+    assert (await client.patch("/speakers/mia", json={"name": "eva"}, headers=BOB)).status_code == 403
+    renamed = await client.patch("/speakers/mia", json={"name": "eva"}, headers=ANNA)
+    assert (renamed.status_code, renamed.json()["name"], renamed.json()["owner"]) == (200, "eva", "anna")
+
+
 async def test_administrators_import_for_an_owner(client: httpx.AsyncClient) -> None:
     bundle = {"bundle": (await client.get("/speakers/mia/export", headers=ROOT)).content}
     path, form = "/speakers/import?owner=anna", {"name": "eva", "access": "private"}
@@ -224,7 +234,7 @@ async def test_access_that_there_is_not_is_refused(client: httpx.AsyncClient) ->
 async def test_a_speaker_that_is_renamed_keeps_its_owner(client: httpx.AsyncClient) -> None:
     """The console exported, imported and deleted it, and whoever did so was the owner then."""
     shared = await client.patch("/speakers/mia", json={"access": "shared"}, headers=ANNA)
-    renamed = await client.patch("/speakers/mia", json={"name": "eva", "transcript": "New."}, headers=BOB)
+    renamed = await client.patch("/speakers/mia", json={"name": "eva", "transcript": "New."}, headers=ROOT)
     assert (shared.status_code, renamed.status_code) == (200, 200), renamed.text
     assert (renamed.json()["name"], renamed.json()["owner"], renamed.json()["access"]) == (
         "eva",

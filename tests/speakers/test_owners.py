@@ -171,8 +171,10 @@ async def test_owner_says_who_else_uses_a_speaker(servers: Servers) -> None:
     registry = await servers.open()
     await registry.enrol("mia", recording(), client=BOB)
     for client in (ANNA, STRANGER):
-        with pytest.raises(SpeakerNotYours, match="said by its owner"):
-            await registry.update("mia", SpeakerChange(access="private"), client=client)
+        for change in (SpeakerChange(access="private"), SpeakerChange(name="eva")):
+            with pytest.raises(SpeakerNotYours, match="said by its owner"):
+                await registry.update("mia", change, client=client)
+    await registry.update("mia", SpeakerChange(name="mia"), client=ANNA)
     prepared = await registry.prepared("mia", BOB)
     hidden = await registry.update("mia", SpeakerChange("Hidden.", access="private"), client=BOB)
     assert (hidden.access, hidden.prompt.transcript, hidden.cached) == ("private", "Hidden.", True)

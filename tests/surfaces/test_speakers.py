@@ -33,6 +33,7 @@ FIELDS = {
     "access",
     "description",
     "lexicon",
+    "yours",
 }
 
 

@@ -107,7 +107,7 @@ function itemOf(speaker, isDefault) {
       "div",
       { className: "row-actions" },
       isOwn && !damaged ? button("Transcript", () => trying(() => correct(speaker)), `Correct the transcript of ${name}`) : null,
-      isOwn && !damaged ? button("Rename", () => trying(() => rename(speaker))) : null,
+      speaker.yours && !damaged ? button("Rename", () => trying(() => rename(speaker))) : null,
       isOwn && !damaged ? button("Export", () => trying(() => exportSpeaker(speaker))) : null,
       isOwn ? button("Delete", () => trying(() => remove(speaker))) : null,
     ),
