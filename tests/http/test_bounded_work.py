@@ -5,15 +5,17 @@ The bounds of seconds are a hundred times what these take, and a hundredth of wh
 
 import json
 import time
+from contextlib import suppress
 
 import httpx
 import pytest
 
-from firstword.app.bounded_json import MAX_FIELDS
+from firstword.app.bounded_json import MAX_FIELDS, TooManyValues, loads
 from firstword.app.errors import InvalidRequest
 from firstword.app.http.connection_limits import MAX_PARAMETERS
+from firstword.app.surfaces.batches.store import BatchStore
 from firstword.app.surfaces.websocket.messages import parse_message
-from tests.support.serving import error_of, in_process, make_services, serving
+from tests.support.serving import error_of, in_process, make_services, make_surfaces, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -24,6 +26,7 @@ URLENCODED = {"Content-Type": "application/x-www-form-urlencoded"}
 WRONG_WORDS = b",".join(b'"%x":1' % number for number in range(9_000))
 FIELDS = b",".join(b'"%x":1' % number for number in range(20_000))
 BATCHES = "/v1/audio/batches"
+TRICKY = r"\",\\"
 
 
 @pytest.mark.parametrize(
@@ -61,6 +64,51 @@ async def test_a_list_of_ten_thousand_texts_is_still_taken() -> None:
     async with in_process(make_services()) as client:
         answer = await client.post(BATCHES, json={"items": items})
     assert answer.status_code == 201, answer.text
+
+
+@pytest.mark.parametrize(
+    ("repeats", "more"), [(4, {}), (2, {"language": "en", "speed": 1.1, "seed": 7, "marks": False})]
+)
+async def test_signs_within_texts_are_no_values(repeats: int, more: dict[str, object]) -> None:
+    text = "When the train left, nobody waved; the rain had stopped, and she said: it is [late]. " * repeats
+    item = {"text": text, "speaker": "anna", "format": "mp3", **more}
+    surfaces = make_surfaces(batches=BatchStore(None, 64 * MIB))
+    async with in_process(make_services(), surfaces=surfaces) as client:
+        answer = await client.post(BATCHES, json={"items": [item] * 10_000})
+    assert answer.status_code == 201, answer.text
+
+
+@pytest.mark.parametrize(
+    ("text", "num_values"),
+    [
+        (r'["a,\\", "b,\"c,", "\\\"[,"]', 3),
+        (r'{"a,": "[[", "b:\\\\": "\\"}', 4),
+        (f'["{TRICKY * 1000}"]', 1),
+    ],
+)
+def test_values_are_counted_outside_of_texts(text: str, num_values: int) -> None:
+    for raw in (text, text.encode()):
+        assert loads(raw, num_values) == json.loads(text)
+        with pytest.raises(TooManyValues, match=f"about {num_values} values"):
+            loads(raw, num_values - 1)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'["' + b'\\"' * 4 * MIB + b'"]',
+        b'["' + b'\\",' * 2 * MIB,
+        b'["' + b"\\" * 8 * MIB + b'"]',
+        b"[" + b'"a",' * 2 * MIB,
+        b'["' + b"," * 8 * MIB + b'"]',
+    ],
+    ids=lambda raw: raw[:6].decode(),
+)
+def test_counting_takes_no_longer_for_odd_texts(raw: bytes) -> None:
+    began_s = time.process_time()
+    with suppress(ValueError):
+        loads(raw)
+    assert time.process_time() - began_s < MAX_S
 
 
 async def test_a_long_url_encoded_form_is_refused() -> None:
