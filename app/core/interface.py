@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from firstword.app.audio.dsp import Samples
 from firstword.app.audio.watermark import Watermark
+from firstword.app.clients import Client
 from firstword.app.core.request import EngineInfo, SynthesisRequest
 from firstword.app.core.transcript import TimedWord, UtteranceTranscript, spoken_text
 from firstword.app.errors import CancelReason
@@ -186,11 +187,15 @@ class Stages(Protocol):
     @property
     def chunk_tokens(self) -> int: ...
 
-    async def speech_tokens(self, samples: Samples, sample_rate_hz: int) -> list[int]: ...
+    async def speech_tokens(self, samples: Samples, sample_rate_hz: int, client: Client) -> list[int]: ...
 
-    async def embedding(self, samples: Samples, sample_rate_hz: int) -> NDArray[np.float32]: ...
+    async def embedding(
+        self, samples: Samples, sample_rate_hz: int, client: Client
+    ) -> NDArray[np.float32]: ...
 
-    async def open_tokens(self, prompt: SpeechPrompt | None, first_hop_tokens: int | None) -> TokenSession:
+    async def open_tokens(
+        self, prompt: SpeechPrompt | None, first_hop_tokens: int | None, client: Client
+    ) -> TokenSession:
         """Wait for a slot. prompt None: the default speaker's.
 
         Raises InvalidRequest for a prompt that no recording gives, Overloaded and Draining.

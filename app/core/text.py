@@ -261,7 +261,7 @@ class TextTask:
     async def _speak_tokens(self, speech: SentRecording | tuple[int, ...]) -> None:
         """Hand on speech tokens, or those of a recording to convert, as one utterance."""
         if isinstance(speech, SentRecording):
-            recording, speech = speech, await self._parts.speakers.source_tokens(speech)
+            recording, speech = speech, await self._parts.speakers.source_tokens(speech, self._request.client)
             recording.release()
         tokens = TokenStream()
         tokens.ids += speech

@@ -34,7 +34,7 @@ class Recordings(Protocol):
 
     async def prepared(self, name: str | None, client: Client) -> PreparedSpeaker: ...
 
-    async def bounded(self, function: Callable[[], Result]) -> Result: ...
+    async def bounded(self, function: Callable[[], Result], client: Client) -> Result: ...
 
 
 class PromptNetworks(Protocol):
@@ -74,21 +74,25 @@ class NetworkStages:
     def chunk_tokens(self) -> int:
         return self.token2wav.chunk_tokens if isinstance(self.token2wav, Token2Wav) else 1
 
-    async def speech_tokens(self, samples: Samples, sample_rate_hz: int) -> list[int]:
-        return await self.speakers.bounded(partial(self.networks.read_source_tokens, samples, sample_rate_hz))
+    async def speech_tokens(self, samples: Samples, sample_rate_hz: int, client: Client) -> list[int]:
+        read = partial(self.networks.read_source_tokens, samples, sample_rate_hz)
+        return await self.speakers.bounded(read, client)
 
-    async def embedding(self, samples: Samples, sample_rate_hz: int) -> NDArray[np.float32]:
-        return await self.speakers.bounded(partial(self.networks.read_embedding, samples, sample_rate_hz))
+    async def embedding(self, samples: Samples, sample_rate_hz: int, client: Client) -> NDArray[np.float32]:
+        read = partial(self.networks.read_embedding, samples, sample_rate_hz)
+        return await self.speakers.bounded(read, client)
 
     async def open_tokens(
-        self, prompt: SpeechPrompt | None, first_hop_tokens: int | None
+        self, prompt: SpeechPrompt | None, first_hop_tokens: int | None, client: Client
     ) -> "NetworkTokenSession":
         slot = SlotOfStages(await self.admission.acquire())
         try:
             if prompt is None:
                 state = (await self.speakers.prepared(None, ANYBODY)).prompt_state
             else:
-                computing = self.speakers.bounded(partial(self._prompt_state, prompt, first_hop_tokens))
+                computing = self.speakers.bounded(
+                    partial(self._prompt_state, prompt, first_hop_tokens), client
+                )
                 state = await slot.run(computing)
             return NetworkTokenSession(self, slot, self.token2wav.start(state))
         except BaseException:

@@ -85,7 +85,7 @@ class BuiltinSpeakers:
         assert reference is None, "only what is kept between requests asks for a recording's identity"
         return f"built-in {self._name(name)}"
 
-    async def source_tokens(self, recording: SentRecording) -> tuple[int, ...]:
+    async def source_tokens(self, recording: SentRecording, client: Client) -> tuple[int, ...]:
         def read() -> tuple[int, ...]:
             return tuple(self._networks.read_source_tokens(*decode_upload(recording.content)))
 

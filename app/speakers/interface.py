@@ -221,7 +221,7 @@ class Speakers(Protocol):
         """Raises InvalidRequest (no bundle), SpeakerExists, SpeakerIncompatible."""
         ...
 
-    async def source_tokens(self, recording: SentRecording) -> tuple[int, ...]:
+    async def source_tokens(self, recording: SentRecording, client: Client) -> tuple[int, ...]:
         """Return the speech tokens of what is said in it. Raises BadAudio and kin, and Overloaded."""
         ...
 
@@ -255,7 +255,7 @@ class PreparedSpeakers(Protocol):
         """
         ...
 
-    async def source_tokens(self, recording: SentRecording) -> tuple[int, ...]:
+    async def source_tokens(self, recording: SentRecording, client: Client) -> tuple[int, ...]:
         """As `Speakers` has it."""
         ...
 

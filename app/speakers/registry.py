@@ -218,11 +218,11 @@ class SpeakerRegistry(SpeakerListing):
             return f"built-in {self._networks.builtin_names.get(name or '', name)}"
         return _identity_of(self._row(name, client))
 
-    async def source_tokens(self, recording: SentRecording) -> tuple[int, ...]:
+    async def source_tokens(self, recording: SentRecording, client: Client = STRANGER) -> tuple[int, ...]:
         def read() -> tuple[int, ...]:
             return tuple(self._networks.read_source_tokens(*decode_upload(recording.content)))
 
-        with self._waiting():
+        with self._waiting(client):
             return await self._compute(read)
 
     async def _read_reference(self, reference: SentRecording, client: Client) -> PreparedSpeaker:
@@ -240,9 +240,9 @@ class SpeakerRegistry(SpeakerListing):
         digest.update(reference.content)
         return digest.digest()
 
-    async def bounded(self, function: Callable[[], Result]) -> Result:
+    async def bounded(self, function: Callable[[], Result], client: Client) -> Result:
         """Run it on a thread that computes. Raises Overloaded where too many wait for that."""
-        with self._waiting():
+        with self._waiting(client):
             return await self._compute(function)
 
     async def _register(
@@ -263,7 +263,7 @@ class SpeakerRegistry(SpeakerListing):
         return self._info(row)
 
     @contextmanager
-    def _waiting(self, client: Client = STRANGER) -> Iterator[None]:
+    def _waiting(self, client: Client) -> Iterator[None]:
         """Count a recording that waits to be read, or is being read.
 
         Raises Overloaded. Who has a key leaves a quarter of the places to others.

@@ -89,7 +89,7 @@ async def read_speech_tokens(
         max_bytes = service.limits.max_reference_bytes
         recording = await sent_recording(await form.audio.read(), "", max_bytes, "audio")
         return SpeechTokens(
-            tokens=await service.speakers.source_tokens(recording),
+            tokens=await service.speakers.source_tokens(recording, request.state.client),
             token_rate=service.engine.info.token_rate_hz,
         )
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from firstword.app.clients import ANYBODY
 from firstword.app.core.admission import Admission
 from firstword.app.core.token2wav_pool import StreamingToken2Wav, Token2WavPool
 from firstword.app.engine.stages import NetworkStages, NetworkTokenSession, SlotOfStages
@@ -61,7 +62,7 @@ async def test_a_clients_tokens_are_solved_chunk_by_chunk() -> None:
     token2wav = CountedToken2Wav()
     tokens = [number % VOCAB_SIZE for number in range(150)]
     async with stages_over(token2wav) as (stages, admission):
-        session = await stages.open_tokens(None, None)
+        session = await stages.open_tokens(None, None, ANYBODY)
         samples = await session.step(tokens, True, 0.0)
         session.close()
         assert admission.num_running == 0
@@ -73,7 +74,7 @@ async def test_a_more_urgent_stream_goes_before_the_next_chunk() -> None:
     token2wav = CountedToken2Wav()
     token2wav.may_go_on.clear()
     async with stages_over(token2wav) as (stages, _):
-        session = await stages.open_tokens(None, None)
+        session = await stages.open_tokens(None, None, ANYBODY)
         stepping = asyncio.create_task(session.step([1] * 400, True, 10.0))
         await until(lambda: len(token2wav.sizes) == 1)
         stream = StepInput(ToyState(), [2] * 3, True)
@@ -91,7 +92,7 @@ async def test_who_leaves_ends_it_at_the_next_chunk_and_its_slot_goes_with_the_w
     token2wav = CountedToken2Wav()
     token2wav.may_go_on.clear()
     async with stages_over(token2wav) as (stages, admission):
-        session = await stages.open_tokens(None, None)
+        session = await stages.open_tokens(None, None, ANYBODY)
         stepping = asyncio.create_task(session.step([1] * 4000, True, 0.0))
         await until(lambda: len(token2wav.sizes) == 1)
         stepping.cancel()
@@ -106,7 +107,7 @@ async def test_who_leaves_ends_it_at_the_next_chunk_and_its_slot_goes_with_the_w
 async def test_a_foreign_token_is_refused_before_anything_is_solved() -> None:
     token2wav = CountedToken2Wav()
     async with stages_over(token2wav) as (stages, _):
-        session = await stages.open_tokens(None, None)
+        session = await stages.open_tokens(None, None, ANYBODY)
         with pytest.raises(InvalidRequest, match=f"speech token {VOCAB_SIZE}"):
             await session.step([1] * 100 + [VOCAB_SIZE], True, 0.0)
         session.close()

@@ -78,6 +78,10 @@ class FakeNetworks:
     def read_source_tokens(self, samples: NDArray[np.float32], sample_rate_hz: int) -> list[int]:
         return self.read_features(samples, sample_rate_hz).prompt_tokens.tolist()
 
+    def read_embedding(self, samples: NDArray[np.float32], sample_rate_hz: int) -> NDArray[np.float32]:
+        self._work()
+        return np.zeros(192, np.float32)
+
     def with_prompt_state(self, features: FakeFeatures, transcript: str) -> PreparedSpeaker:
         self._work()
         self.prepares += 1

@@ -1,14 +1,18 @@
 """Recordings within requests: read once, kept in memory within bounds, and on no disk."""
 
 import asyncio
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from firstword.app.clients import Client
+from firstword.app.engine.stages import NetworkStages
 from firstword.app.errors import BadAudio, Overloaded
 from firstword.app.speakers.interface import SentRecording
 from tests.speakers.fakes import STATE_BYTES
-from tests.speakers.recordings import recording
+from tests.speakers.recordings import RATE_HZ, recording, voice
 from tests.speakers.servers import Servers, hold_work, work_began
 
 pytestmark = pytest.mark.anyio
@@ -53,6 +57,30 @@ async def test_recordings_that_wait_are_bounded(servers: Servers) -> None:
         await registry.source_tokens(sent(3))
     servers.networks.gate.set()
     await asyncio.gather(*waiting)
+
+
+@pytest.mark.parametrize("read", ["conversion", "speech_tokens", "embedding"])
+async def test_recordings_that_one_client_converts_leave_turns_to_others(servers: Servers, read: str) -> None:
+    registry = await servers.open(max_waiting=4)
+    networks: Any = servers.networks
+    stages = NetworkStages("cosyvoice2", 1, *[networks, registry, networks, networks, networks])
+
+    def ask(client: Client) -> Coroutine[Any, Any, object]:
+        match read:
+            case "conversion":
+                return registry.source_tokens(sent(), client)
+            case "speech_tokens":
+                return stages.speech_tokens(voice(1.0), RATE_HZ, client)
+        return stages.embedding(voice(1.0), RATE_HZ, client)
+
+    hold_work(servers.networks)
+    waiting = [asyncio.create_task(ask(Client("anna"))) for _ in range(3)]
+    await work_began(servers.networks)
+    with pytest.raises(Overloaded, match="3 recordings wait"):
+        await ask(Client("anna"))
+    other = asyncio.create_task(ask(Client("bob")))
+    servers.networks.gate.set()
+    await asyncio.gather(*waiting, other)
 
 
 async def test_nothing_of_a_recording_is_written(servers: Servers, tmp_path: Path) -> None:

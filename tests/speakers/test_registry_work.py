@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from firstword.app.clients import Client
+from firstword.app.clients import ANYBODY, Client
 from firstword.app.engine.stages import NetworkStages
 from firstword.app.errors import Overloaded, SpeakerExists
 from firstword.app.speakers.interface import KnownSpeaker, RequestKey
@@ -96,7 +96,10 @@ async def test_recordings_are_read_side_by_side(servers: Servers) -> None:
     networks: Any = servers.networks
     nothing: Any = None
     stages = NetworkStages("cosyvoice2", 1, nothing, registry, networks, nothing, nothing)
-    asked = [asyncio.create_task(stages.speech_tokens(samples * level, rate_hz)) for level in (1.0, 0.5, 0.2)]
+    asked = [
+        asyncio.create_task(stages.speech_tokens(samples * level, rate_hz, ANYBODY))
+        for level in (1.0, 0.5, 0.2)
+    ]
     asked += [asyncio.create_task(registry.enrol("mia", recording()))]
     for _ in range(3):
         await work_began(servers.networks)

@@ -130,7 +130,7 @@ class FakeSpeakers:
             access=access,
         )
 
-    async def source_tokens(self, recording: SentRecording) -> tuple[int, ...]:
+    async def source_tokens(self, recording: SentRecording, client: Client) -> tuple[int, ...]:
         return tuple(recording.content[:25])
 
     def _registered(self, name: str) -> KnownSpeaker:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firstword.app.audio.dsp import Samples
+from firstword.app.clients import Client
 from firstword.app.core.interface import SpeechPrompt
 from firstword.app.errors import InvalidRequest, Overloaded
 
@@ -28,14 +29,14 @@ class FakeStages:
     open_sessions: list["FakeTokenSession"] = field(default_factory=list)
     opened: list[tuple[SpeechPrompt | None, int | None]] = field(default_factory=list)
 
-    async def speech_tokens(self, samples: Samples, sample_rate_hz: int) -> list[int]:
+    async def speech_tokens(self, samples: Samples, sample_rate_hz: int, client: Client) -> list[int]:
         return [len(samples) % 6561, 7]
 
-    async def embedding(self, samples: Samples, sample_rate_hz: int) -> NDArray[np.float32]:
+    async def embedding(self, samples: Samples, sample_rate_hz: int, client: Client) -> NDArray[np.float32]:
         return np.full(192, len(samples) / 1000, np.float32)
 
     async def open_tokens(
-        self, prompt: SpeechPrompt | None, first_hop_tokens: int | None
+        self, prompt: SpeechPrompt | None, first_hop_tokens: int | None, client: Client
     ) -> "FakeTokenSession":
         if len(self.open_sessions) >= self.max_sessions:
             raise Overloaded("full", 1)

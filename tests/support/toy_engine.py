@@ -209,7 +209,7 @@ class ToySpeakers:
     async def identity(self, name: str | None, client: Client, reference: SentRecording | None = None) -> str:
         return self.get(name, client).name
 
-    async def source_tokens(self, recording: SentRecording) -> tuple[int, ...]:
+    async def source_tokens(self, recording: SentRecording, client: Client) -> tuple[int, ...]:
         return tuple(recording.content)
 
 

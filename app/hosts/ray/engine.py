@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
-from firstword.app.clients import ANYBODY
+from firstword.app.clients import ANYBODY, Client
 from firstword.app.core.interface import Audio, Engine, ListedTokens, SpeechPrompt, Stages, SynthesisStream
 from firstword.app.core.request import SynthesisRequest
 from firstword.app.core.transcript import UtteranceTranscript
@@ -226,14 +226,14 @@ class RemoteSide:
             yield [Failed(error)]
 
     async def speak_tokens(
-        self, prompt: SpeechPrompt | None, first_hop_tokens: int | None
+        self, prompt: SpeechPrompt | None, first_hop_tokens: int | None, client: Client
     ) -> AsyncGenerator[list[Any], None]:
         """Run a TokenSession: each operation `step` gives its result, until `close`."""
         steps: asyncio.Queue[Operation] = asyncio.Queue()
         with self._inputs.taking(steps.put_nowait, self._replica) as opened:
             yield [opened]
             try:
-                session = await self._parts.stages.open_tokens(prompt, first_hop_tokens)
+                session = await self._parts.stages.open_tokens(prompt, first_hop_tokens, client)
             except TtsError as error:
                 yield [Failed(error)]
                 return

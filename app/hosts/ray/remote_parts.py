@@ -70,8 +70,8 @@ class RemoteSpeakers(SpeakerListing):
         bundle: bytes = await call(self._link, "", "speakers", "export", name, client=client)
         return bundle
 
-    async def source_tokens(self, recording: SentRecording) -> tuple[int, ...]:
-        tokens: tuple[int, ...] = await call(self._link, "", "speakers", "source_tokens", recording)
+    async def source_tokens(self, recording: SentRecording, client: Client = STRANGER) -> tuple[int, ...]:
+        tokens: tuple[int, ...] = await call(self._link, "", "speakers", "source_tokens", recording, client)
         return tokens
 
     def _builtin_info(self, name: str) -> KnownSpeaker:
@@ -107,20 +107,24 @@ class RemoteStages:
     def chunk_tokens(self) -> int:
         return self._info.chunk_tokens
 
-    async def speech_tokens(self, samples: Samples, sample_rate_hz: int) -> list[int]:
-        tokens: list[int] = await call(self._link, "", "stages", "speech_tokens", samples, sample_rate_hz)
+    async def speech_tokens(self, samples: Samples, sample_rate_hz: int, client: Client) -> list[int]:
+        tokens: list[int] = await call(
+            self._link, "", "stages", "speech_tokens", samples, sample_rate_hz, client
+        )
         return tokens
 
-    async def embedding(self, samples: Samples, sample_rate_hz: int) -> NDArray[np.float32]:
+    async def embedding(self, samples: Samples, sample_rate_hz: int, client: Client) -> NDArray[np.float32]:
         found: NDArray[np.float32] = await call(
-            self._link, "", "stages", "embedding", samples, sample_rate_hz
+            self._link, "", "stages", "embedding", samples, sample_rate_hz, client
         )
         return found
 
     async def open_tokens(
-        self, prompt: SpeechPrompt | None, first_hop_tokens: int | None
+        self, prompt: SpeechPrompt | None, first_hop_tokens: int | None, client: Client
     ) -> "RemoteTokenSession":
-        session = RemoteTokenSession(self._link.stream("", 0, "speak_tokens", prompt, first_hop_tokens))
+        session = RemoteTokenSession(
+            self._link.stream("", 0, "speak_tokens", prompt, first_hop_tokens, client)
+        )
         await session.open()
         return session
 

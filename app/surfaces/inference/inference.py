@@ -215,11 +215,11 @@ class Inference:
         return SentRecording(content, transcript)
 
     async def _audio_tokenizer(self, request: InferenceRequest, caller: Caller) -> Tensor:
-        tokens = await self.service.stages.speech_tokens(_samples(request), REFERENCE_HZ)
+        tokens = await self.service.stages.speech_tokens(_samples(request), REFERENCE_HZ, caller.client)
         return np.array(tokens, np.int32) + SPEECH_TOKEN_OFFSET
 
     async def _speaker_embedding(self, request: InferenceRequest, caller: Caller) -> Tensor:
-        return await self.service.stages.embedding(_samples(request), REFERENCE_HZ)
+        return await self.service.stages.embedding(_samples(request), REFERENCE_HZ, caller.client)
 
     async def _vocoder(self, request: InferenceRequest, caller: Caller) -> Tensor:
         is_last = bool(request.inputs.get("finalize", np.ones((1, 1), bool))[0, 0])
@@ -242,7 +242,7 @@ class Inference:
             raise InvalidRequest("a request with `token_offset` needs an id, which its session goes by", "id")
         key = (caller.client.name, caller.host, uuid4().hex if is_whole else request.id)
         try:
-            async with self._session(key, request, tokens, is_last) as session:
+            async with self._session(key, request, tokens, is_last, caller.client) as session:
                 if caller.sessions is not None:
                     caller.sessions.add(key)
                 num_given = len(session.given)
@@ -270,7 +270,7 @@ class Inference:
 
     @asynccontextmanager
     async def _session(
-        self, key: SessionKey, request: InferenceRequest, tokens: list[int], is_last: bool
+        self, key: SessionKey, request: InferenceRequest, tokens: list[int], is_last: bool, client: Client
     ) -> AsyncGenerator[_Session, None]:
         """The session of a request, opened by its first; alone in it until left, then idle."""
         session = self._sessions.get(key)
@@ -282,7 +282,7 @@ class Inference:
             hop = None
             if not is_last:  # the first hop then ends where the client's does
                 hop = (len(tokens) - stages.lookahead_tokens - 1) % stages.chunk_tokens + 1
-            opened = await stages.open_tokens(prompt, hop)
+            opened = await stages.open_tokens(prompt, hop, client)
             if key in self._sessions:
                 opened.close()
                 raise _AnothersSession(

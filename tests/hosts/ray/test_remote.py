@@ -245,7 +245,7 @@ async def test_tokens_texts_and_stages_are_asked_of_an_engine() -> None:
             await call(link, "", "speakers", "export", "nobody", client=ANYBODY)
         stages = RemoteStages(link, (await link.describe())[0].stages)
         prompt = SpeechPrompt(np.zeros(2, np.int64), np.zeros((4, 80), np.float32), np.zeros(192, np.float32))
-        session = await stages.open_tokens(prompt, None)
+        session = await stages.open_tokens(prompt, None, ANYBODY)
         assert len(await session.step([1, 2, 3, 4], True, 0.0)) > 0
         session.close()
         await session._closing
