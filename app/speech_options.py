@@ -6,7 +6,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
-from firstword.app.bounded_json import loads
+from firstword.app.bounded_json import TooManyValues, loads
 from firstword.app.options import Sampling
 from firstword.app.text.marks import MAX_LEXICON_ENTRIES, Reading
 
@@ -80,6 +80,8 @@ class TextOptions(BaseModel):
             return given
         try:
             entries = loads(given)
+        except TooManyValues as error:
+            raise PydanticCustomError("too_many_values", "{refusal}", {"refusal": error.msg}) from None
         except (ValueError, RecursionError):
             raise PydanticCustomError("json_invalid_lexicon", "Input should be a JSON object") from None
         return check_lexicon(entries)

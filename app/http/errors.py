@@ -246,7 +246,10 @@ async def _respond(request: Request, error: Exception) -> Response:
         case HTTPException(status_code=404):  # of the static files
             error = PathNotFound(f"no such path: {_shorten(request.url.path)}; GET /docs lists all")
         case HTTPException():
-            error = InvalidRequest("the body cannot be parsed as its Content-Type says; check both")
+            said = (
+                error.__cause__ if isinstance(error.__cause__, InvalidRequest) else None
+            )  # FastAPI wraps it
+            error = said or InvalidRequest("the body cannot be parsed as its Content-Type says; check both")
     return error_response(error, request.scope)
 
 

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from firstword.app.audio.decode import RecordingTooLong, UndecodableAudio
-from firstword.app.bounded_json import loads, request_of
+from firstword.app.bounded_json import TooManyValues, loads, request_of
 from firstword.app.errors import AudioTooLong, BadAudio, InvalidRequest
 from firstword.app.http.connection_limits import caller_of
 from firstword.app.http.limits import check_upload
@@ -84,12 +84,13 @@ class AnyFormRequest(MemoryRequest):
     async def _get_form(self, **limits: Any) -> FormData:
         content_type, _ = parse_options_header(self.headers.get("Content-Type"))
         if self._form is None and content_type == URLENCODED_TYPE:
+            body = await self.body()
+            if len(body) > MAX_URLENCODED_BYTES:
+                raise InvalidRequest(
+                    f"a URL-encoded form of {len(body)} bytes; expected {MAX_URLENCODED_BYTES} at most, or "
+                    "multipart/form-data"
+                )
             try:
-                body = await self.body()
-                if len(body) > MAX_URLENCODED_BYTES:
-                    raise ValueError(
-                        f"more than {MAX_URLENCODED_BYTES} bytes; send it as multipart/form-data"
-                    )
                 given = await asyncio.to_thread(
                     parse_qsl, body.decode(), True, errors="strict", max_num_fields=MAX_FIELDS
                 )
@@ -153,6 +154,8 @@ async def _fields_of(form: FormData, in_json: Collection[str]) -> dict[str, Any]
             if name in in_json:
                 try:
                     fields[name] = loads(fields[name])
+                except TooManyValues as error:
+                    raise InvalidRequest(f"`{name}` is refused: {error.msg}", name) from None
                 except (ValueError, RecursionError):
                     raise InvalidRequest(
                         f'`{name}` is not JSON; send a list as [1,2], an object as {{"a":"b"}}', name

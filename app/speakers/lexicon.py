@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from firstword.app.bounded_json import loads
+from firstword.app.bounded_json import TooManyValues, loads
 from firstword.app.errors import InvalidRequest
 from firstword.app.text.lexicon import MAX_SPOKEN_CHARS, MAX_WORD_CHARS
 from firstword.app.text.marks import MAX_LEXICON_ENTRIES
@@ -15,6 +15,8 @@ def checked_lexicon(given: Mapping[str, str] | str) -> dict[str, str]:
     if isinstance(given, str):
         try:
             entries = loads(given or "{}")
+        except TooManyValues as error:
+            raise InvalidRequest(f"lexicon: {error.msg}", "lexicon") from None
         except (ValueError, RecursionError):
             entries = None
     if not isinstance(entries, Mapping) or not all(isinstance(spoken, str) for spoken in entries.values()):

@@ -111,6 +111,23 @@ def test_counting_takes_no_longer_for_odd_texts(raw: bytes) -> None:
     assert time.process_time() - began_s < MAX_S
 
 
+async def test_too_many_values_are_not_said_to_be_no_json() -> None:
+    words, numbers = "{" + '"":"",' * 110_000 + '"":""}', "[" + "1," * 210_000 + "1]"
+    async with in_process(make_services()) as client:
+        answers = [
+            await client.post("/speakers", data={"name": "bo", "lexicon": words}, files={"audio": b"RIFF"}),
+            await client.post(
+                "/tts", data={"text": "Hi.", "lexicon": words}, files={"reference_audio": b"RIFF"}
+            ),
+            await client.post("/v1/token2wav", files={"tokens": (None, numbers)}),
+            await client.post("/v2/models/vocoder/infer", content=numbers * 3),
+        ]
+    for answer in answers:
+        assert answer.status_code == 400
+        assert "it has about" in answer.text
+    assert "send large tensors as bytes" in answers[-1].text
+
+
 async def test_a_long_url_encoded_form_is_refused() -> None:
     async with in_process(make_services()) as client:
         began_s = time.process_time()
@@ -119,6 +136,7 @@ async def test_a_long_url_encoded_form_is_refused() -> None:
         took_s = time.process_time() - began_s
         fitting = await client.post("/inference_sft", content=body[:9021], headers=URLENCODED)
     assert (long.status_code, fitting.status_code) == (400, 200)
+    assert "expected 262144 at most, or multipart/form-data" in (error_of(long)["message"] or "")
     assert took_s < MAX_S
 
 

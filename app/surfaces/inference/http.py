@@ -10,7 +10,7 @@ from typing import Any, Final
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from firstword.app.bounded_json import loads
+from firstword.app.bounded_json import TooManyValues, loads
 from firstword.app.errors import InvalidRequest, ModelNotFound
 from firstword.app.http.errors import error_message, rejections_counted
 from firstword.app.http.limits import upload_body
@@ -181,6 +181,10 @@ def _json_object(raw: bytes) -> dict[str, Any]:
     """Raises InvalidRequest."""
     try:
         content = loads(raw, MAX_NUMBERS)
+    except TooManyValues as error:
+        raise InvalidRequest(
+            f"the body is refused: {error.msg}; send large tensors as bytes, with {HEADER_LENGTH}"
+        ) from None
     except (ValueError, RecursionError) as error:
         raise InvalidRequest(f"the body is not valid JSON: {error}") from None
     if not isinstance(content, dict):
