@@ -69,7 +69,7 @@ class Caller:
 class InferenceRequest:
     model: Model
     id: str
-    inputs: Mapping[str, Tensor]
+    inputs: dict[str, Tensor]  # read before the first output
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -131,7 +131,7 @@ class Inference:
                     f"model `{model.name}` has no output {name[:64]!a}; it has `{model.output.name}`",
                     name[:64],
                 )
-        return InferenceRequest(model, id, inputs, parameters)
+        return InferenceRequest(model, id, dict(inputs), parameters)
 
     async def run(self, request: InferenceRequest, caller: Caller) -> AsyncGenerator[Tensor, None]:
         """Yield the model's output: of one that speaks texts chunk by chunk, else once; each (1, ...).

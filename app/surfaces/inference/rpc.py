@@ -145,7 +145,7 @@ class InferenceStream:
 
     def __init__(self, inference: Inference, call: Call) -> None:
         self._slots = asyncio.Semaphore(MAX_REQUESTS)
-        self._num_bytes = 0  # of the requests that are not answered
+        self._num_bytes = 0  # of the requests of which nothing is answered
         self._was_answered = asyncio.Event()
         self._reading = asyncio.Lock()
         self._inference = inference
@@ -177,7 +177,9 @@ class InferenceStream:
         wants_empty = _value(request.parameters[EMPTY_FINAL]) if EMPTY_FINAL in request.parameters else False
         call = self._call
         num_bytes = request.ByteSize()
-        held = ExitStack()  # this request, while the next ones come
+        held = ExitStack()  # this request, until its first output, while the next ones come
+        held.callback(self._release, num_bytes)
+        empty = _empty_response(request)
         try:
             now_s = self._inference.service.clock()
             caller = Caller(call.client, now_s, call.host, call.metadata, sessions=self._sessions)
@@ -187,8 +189,11 @@ class InferenceStream:
                     held.enter_context(self._inference.service.held.held(call.caller, num_bytes))
                     async with self._reading:  # so that those of one session stay in order
                         asked = await read(request)
+                    del request
                 async with aclosing(self._inference.run(asked, caller)) as outputs:
                     async for output in outputs:
+                        asked.inputs.clear()  # what a text that is long to speak came with
+                        held.close()
                         has_final = not asked.model.is_decoupled
                         await self._write(infer_response=_response(asked, output, is_final=has_final))
             except asyncio.CancelledError:
@@ -199,17 +204,17 @@ class InferenceStream:
             except Exception as error:
                 if row_of(error) is INTERNAL:
                     logger.error("a request of a stream failed", exc_info=error)
-                empty = _empty_response(request)
                 await self._write(error_message=error_message(error), infer_response=empty)
             if wants_empty and not has_final:
-                final = _empty_response(request)
-                final.parameters[FINAL].bool_param = True
-                await self._write(infer_response=final)
+                empty.parameters[FINAL].bool_param = True
+                await self._write(infer_response=empty)
         finally:
             held.close()
-            self._num_bytes -= num_bytes
-            self._was_answered.set()
             self._slots.release()
+
+    def _release(self, num_bytes: int) -> None:
+        self._num_bytes -= num_bytes
+        self._was_answered.set()
 
     async def _write(self, **fields: Any) -> None:
         async with self._writing:

@@ -13,6 +13,7 @@ from firstword.app.errors import InvalidRequest, StreamTimeout
 from firstword.app.http.rpc.messages import message
 from firstword.app.surfaces.inference.inference import Caller, Inference, InferenceRequest
 from firstword.app.surfaces.inference.rpc import InferenceService
+from tests.support.fake_engine import FakeEngine
 from tests.support.fake_stages import SAMPLES_PER_TOKEN, FakeStages
 from tests.support.grpc_serving import until
 from tests.support.serving import make_services
@@ -103,6 +104,31 @@ async def test_of_the_large_requests_of_a_stream_few_wait_in_the_server() -> Non
         await answering
     assert [one.error_message for one in call.written] == [""] * 30
     assert services.held.num_bytes == 0
+
+
+async def test_large_requests_that_are_being_spoken_keep_no_other_waiting() -> None:
+    engine = FakeEngine(pause=asyncio.Event(), pauses_after_chunks=1)
+    services = make_services(engine)
+
+    async def requests() -> AsyncIterator[Any]:
+        for number in range(4):
+            request = ModelInferRequest(model_name="cosyvoice2", id=str(number))
+            text = request.inputs.add(name="target_text", datatype="BYTES", shape=[1, 1])
+            text.contents.bytes_contents.append(b"Hello there.")
+            sound = request.inputs.add(name="reference_wav", datatype="FP32", shape=[1, 480_000])
+            sound.contents.fp32_contents.extend([0.1] * 480_000)  # 30 s
+            yield request
+
+    call: Any = WrittenCall()
+    answering = asyncio.create_task(InferenceService(Inference(services))._stream_infer(requests(), call))
+    await until(lambda: len({one.infer_response.id for one in call.written}) == 4)
+    assert len(engine.open_streams) == 4
+    assert services.held.num_bytes == 0
+    assert engine.pause is not None
+    engine.pause.set()
+    async with asyncio.timeout(20):
+        await answering
+    assert [one.error_message for one in call.written] == [""] * len(call.written)
 
 
 class UnreadCall:
