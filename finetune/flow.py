@@ -28,8 +28,11 @@ Values = TypeVar("Values", FlowBatch, FlowDraws)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DrawnBatch:
+    """kept: what is to sound as before."""
+
     batch: FlowBatch
     draws: FlowDraws
+    kept: "DrawnBatch | None" = None
 
 
 class FlowTask(Task):
@@ -77,7 +80,8 @@ class FlowTask(Task):
 
     def to_device(self, batch: DrawnBatch) -> DrawnBatch:
         device = self.network.noise.device
-        return DrawnBatch(moved(batch.batch, device), moved(batch.draws, device))
+        kept = None if batch.kept is None else self.to_device(batch.kept)
+        return DrawnBatch(moved(batch.batch, device), moved(batch.draws, device), kept)
 
     def forward(self, batch: DrawnBatch) -> TaskLoss:
         found = flow_losses(self.network, batch.batch, batch.draws)

@@ -27,6 +27,7 @@ from firstword.finetune.result import (
     write_result,
     write_solver,
 )
+from firstword.finetune.solved import SolvedFlowTask, is_solved_whole
 from firstword.finetune.task import Task
 from firstword.finetune.trainer import StepReport, Trainer, TrainSettings
 from firstword.models.checkpoint import yaml
@@ -119,7 +120,12 @@ def task_of(asked: FineTuning, dataset: Dataset, embeddings: Mapping[str, Tensor
         )
     if asked.distil is not None:
         return DistilTask(flow, dataset, asked.distil, embeddings, seed)
-    return FlowTask(flow.requires_grad_(True), dataset, embeddings, seed)
+    flow.requires_grad_(True)
+    if is_solved_whole(flow.config.cfm):
+        new, known = new_speakers(dataset, asked.checkpoint), asked.checkpoint.load_speakers()
+        kept = [one for name, one in known.items() if name not in new]
+        return SolvedFlowTask(flow, dataset, embeddings, seed, kept)
+    return FlowTask(flow, dataset, embeddings, seed)
 
 
 def train_settings(asked: FineTuning, steps: int, seed: int) -> TrainSettings:
