@@ -2,7 +2,7 @@
 
 Compared are the same speaker cloned from one recording by the checkpoint before, and by name by the one
 after. The recordings that judge are of sentences that no training has seen, each beside its text (a.wav,
-a.txt). docs/fine-tuning.md has the commands that train.
+a.txt), as `training.recordings` writes them. docs/fine-tuning.md has the commands that train.
 """
 
 import argparse
@@ -20,6 +20,7 @@ from training.report import Must, table_of_musts
 from training.teachers.spoken import SAMPLE_RATE_HZ, Samples
 from training.voice import Voice
 
+NUM_SENTENCES = 40  # that judge
 GAP_SHARE = 0.5  # of the gap to the teacher, that is to be closed
 MORE_ERRORS = 0.03
 DEFAULT_MOVED = 0.02
