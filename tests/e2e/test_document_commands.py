@@ -26,7 +26,7 @@ def test_commands_of_the_speakers_page_work(server: Server, tmp_path: Path) -> N
     again = "firstword speakers rm anna\n"  # the second block shows another way to the same speaker
     moved_again = "firstword speakers rm anna2\n"  # and so does the last
     script = "".join(
-        [add, again, add_by_curl, move, moved_again, move_by_curl, change, moved_again, own, again]
+        [add, again, add_by_curl, move, moved_again, move_by_curl, moved_again, change, own, again]
     )
     environment = os.environ | {
         "FIRSTWORD_CLIENT_URL": server.url,
