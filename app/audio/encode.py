@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Protocol
+from typing import Literal, Protocol
 
 import av
 import numpy as np
@@ -93,17 +93,17 @@ class AudioEncoder:
         self._header = wav_header(self.sample_rate_hz, None, tags) if format == "wav" else b""
         if format not in ("pcm", "pcm_f32", "wav"):
             self._codec = MuxedCodec(format, self.sample_rate_hz, tags)
-        self._is_open: bool | None = None  # None: not started
+        self._state: Literal["new", "open", "closed"] = "new"
 
     def start(self) -> bytes:
         """Return the container's header, which is no audio: for wav, flac, opus and tagged mp3."""
-        assert self._is_open is None, "start came twice, or behind close"
-        self._is_open = True
+        assert self._state == "new", "start came twice, or after close"
+        self._state = "open"
         return self._header if self._codec is None else self._codec.start()
 
     def encode(self, samples: Samples) -> bytes:
         """samples (n,) float32 at the source's rate, n may be 0. NaN becomes 0; beyond ±1 is clipped."""
-        assert self._is_open, "encode before start or after finish"
+        assert self._state == "open", "encode before start or after finish"
         assert samples.dtype == np.float32, f"samples of {samples.dtype}, expected float32"
         assert samples.ndim == 1, f"samples of shape {samples.shape}, expected (n,)"
         if self._stages is None:
@@ -124,7 +124,7 @@ class AudioEncoder:
 
         Speed and sample rate start afresh behind it.
         """
-        assert self._is_open, "flush before start or after finish"
+        assert self._state == "open", "flush before start or after finish"
         rest = np.empty(0, np.float32)
         for stage in self._stages or ():
             rest = np.concatenate([stage.feed(rest), stage.finish()])
@@ -132,14 +132,14 @@ class AudioEncoder:
         return self._coded(rest)
 
     def finish(self) -> bytes:
-        assert self._is_open, "finish before start or twice"
+        assert self._state == "open", "finish before start or twice"
         rest = self.flush()
-        self._is_open = False
+        self._state = "closed"
         return rest if self._codec is None else rest + self._codec.finish()
 
     def close(self) -> None:
         """Free everything, finished or not; nothing else may be called afterwards."""
-        self._is_open = False
+        self._state = "closed"
         self._stages = None
         if self._codec is not None:
             self._codec.close()
