@@ -1,11 +1,11 @@
-"""Attack a server over fakes, one attack after the other, and print what it noticed of each.
+"""Attack a server, one attack after the other, and print what it noticed of each.
 
-    python -m tests.hostile [--seconds 10] [ATTACK ...]
+    python -m tests.hostile [--seconds 10] [--checkpoint DIR] [ATTACK ...]
     python -m tests.hostile kills [--count 100]
 
-Twelve attacks of 10 s are two minutes; `--seconds 275` makes it an hour. The server and the attacker are
-processes of their own, on a core each where there are two. Meanwhile texts are spoken one after the other;
-the longest wait for a chunk is the gap.
+Without a checkpoint it is a server over fakes. Twelve attacks of 10 s are two minutes; `--seconds 275` makes
+it an hour. The server and the attacker are processes of their own, on a core each where there are two.
+Meanwhile texts are spoken one after the other; the longest wait for a chunk is the gap.
 
 `kills` ends a process that writes into its stores so many times, and prints what was lost.
 """
@@ -30,6 +30,7 @@ def main() -> None:
     names = ", ".join(ATTACKS)
     parser.add_argument("attacks", nargs="*", metavar="ATTACK", help=f"of {names}; all by default")
     parser.add_argument("--seconds", type=float, default=10.0, help="how long each runs")
+    parser.add_argument("--checkpoint", help="that speaks, such as models/builtin")
     parser.add_argument("--count", type=int, default=100, help="of kills")
     given = parser.parse_args()
     if given.attacks == ["kills"]:
@@ -38,7 +39,7 @@ def main() -> None:
     if unknown:
         parser.error(f"unknown attack {unknown[0]!r}; there are {names}")
     failed = False
-    with victim() as server:
+    with victim(given.checkpoint) as server:
         unattacked = server.attacked(None, given.seconds)
         for name in [None, *(given.attacks or ATTACKS)]:
             outcome = unattacked if name is None else server.attacked(name, given.seconds)

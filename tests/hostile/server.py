@@ -1,7 +1,8 @@
-"""A server over fakes in a process of its own, which measures the lag of its event loop.
+"""A server in a process of its own, over fakes or a checkpoint, which measures the lag of its event loop.
 
-`python -m tests.hostile.server` prints its addresses as a line of JSON. It measures from each odd line of its
-input to the next, and prints what it measured as another line of JSON. It runs until it is killed.
+`python -m tests.hostile.server [CHECKPOINT]` prints its addresses as a line of JSON. It measures from each
+odd line of its input to the next, and prints what it measured as another line of JSON. It runs until it is
+killed.
 """
 
 import asyncio
@@ -11,11 +12,17 @@ import json
 import os
 import sys
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import uvloop
 
 from firstword.app.http.metrics_port import metrics_server
+from firstword.app.http.service import Service
+from firstword.app.service import running
+from firstword.app.settings import load_settings
 from tests.support.grpc_serving import grpc_serving
 from tests.support.serving import make_services, serving
 
@@ -50,9 +57,21 @@ def say(values: dict[str, object]) -> None:
     print(json.dumps(values), flush=True)  # noqa: T201
 
 
-async def main() -> None:
-    services = make_services()
+@asynccontextmanager
+async def speaking(checkpoint: str | None) -> AsyncIterator[Service]:
+    """checkpoint: None: fakes."""
+    if checkpoint is None:
+        yield make_services()
+        return
+    with TemporaryDirectory() as data_dir:
+        settings = load_settings(checkpoint=Path(checkpoint), data_dir=Path(data_dir))
+        async with running(settings) as service:
+            yield service
+
+
+async def main(checkpoint: str | None = None) -> None:
     async with (
+        speaking(checkpoint) as services,
         serving(services) as url,
         grpc_serving(services) as rpc,
         metrics_server(0, "127.0.0.1", services) as metrics_port,
@@ -78,4 +97,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    uvloop.run(main())  # as the service does
+    uvloop.run(main(*sys.argv[1:]))  # as the service does
