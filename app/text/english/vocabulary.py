@@ -277,6 +277,7 @@ SHORT_FORMS = {
     "dep't": "department",
     "Dep't": "Department",
     "cont'd": "continued",
+    **{"YoY": "year over year", "QoQ": "quarter over quarter", "MoM": "month over month"},
     "w/": "with",
     "w/o": "without",
     "w/in": "within",
