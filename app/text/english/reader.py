@@ -218,7 +218,7 @@ def _is_special(text: str) -> bool:
         or bare in _LONGER
         or bare in _IONS
         or "." in bare.rstrip(".")
-        or bare in vocabulary.SHORT_FORMS
+        or bare.removesuffix(".") in vocabulary.SHORT_FORMS
         or _NAMES_OR_FUNCTION.fullmatch(text) is not None
         or any(len(part) > 1 and part.isupper() for part in bare.split("-"))
     )

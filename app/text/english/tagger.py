@@ -18,6 +18,7 @@ _LETTERED = frozenset(
 )
 _VERSE = re.compile(r"\d{1,3}:\d")
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)")
+_BEHIND_ORDINAL = {"c.": "century", "Fl.": "floor"}
 _TIME = re.compile(r"\d{1,2}:\d\d")
 _HOUR = re.compile(r"\d{1,2}(?:[:.]\d\d)?[ap]\.?m|\d{1,2}:\d\d", re.IGNORECASE)
 _EARNING = re.compile(r"(?:[%\dk€£¥]|percent|[A-Z]{3})$")
@@ -72,7 +73,7 @@ def _long_form(word: str, phrase: Phrase) -> str | None:
         return None
     if word == "p.a." and not _EARNING.search(phrase.previous):
         return "P A"
-    return _in_tables(word)
+    return _in_tables(word) or vocabulary.SHORT_FORMS.get(word.removesuffix("."))
 
 
 def _told_form(word: str, following: str, phrase: Phrase) -> str | None:
@@ -101,8 +102,8 @@ def _told_form(word: str, following: str, phrase: Phrase) -> str | None:
 
 def _counted_form(word: str, following: str, previous: str) -> str | None:
     """What an abbreviation stands for beside a number or before a verse."""
-    if word == "c." and _ORDINAL.fullmatch(previous):
-        return "century"
+    if word in _BEHIND_ORDINAL and _ORDINAL.fullmatch(previous):
+        return _BEHIND_ORDINAL[word]
     if word == "fl." and following[:1].isdigit():
         return "flourished"
     if word in vocabulary.BOOKS and _VERSE.match(following):
@@ -131,7 +132,7 @@ def _counted_form(word: str, following: str, previous: str) -> str | None:
 
 def _in_tables(word: str) -> str | None:
     """What an abbreviation stands for, whatever stands beside it."""
-    for table in (vocabulary.TITLES, vocabulary.BETWEEN, vocabulary.ABBREVIATIONS, vocabulary.SHORT_FORMS):
+    for table in (vocabulary.TITLES, vocabulary.BETWEEN, vocabulary.ABBREVIATIONS):
         if word in table:
             spoken = table[word]
             return (

@@ -136,6 +136,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "initialism.dotted": lambda fields, text: " ".join(text.replace(".", "")),
     "initialism.letters": lambda fields, text: " ".join(text),
     "abbreviation.route": fixed("Route"),
+    "abbreviation.floor": fixed("floor"),
     "abbreviation.counted": lambda fields, text: f"{vocabulary.COUNTED[text]} ",
     "abbreviation.book": lambda fields, text: vocabulary.NUMBERED_BOOKS[value_of(fields, "book")],
     "abbreviation.word": named("spoken", str),
