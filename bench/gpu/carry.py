@@ -8,9 +8,11 @@ A script that needs nothing but Python, pip and git.
 """
 
 import argparse
+import shlex
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
@@ -18,6 +20,7 @@ from types import FrameType
 MAX_BYTES = 60 << 20
 ROOT = Path(__file__).resolve().parents[2]
 KIT = Path("build/gpu-kit")
+PREPARED = KIT / "prepared"  # which preparation the checkout is thin for
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
 STAYS_HERE = ("/models/builtin/", "/tests/", "/training/", "/docs/")
 RESTORED_AFTER_S = 1800
@@ -120,6 +123,7 @@ def thin(root: Path) -> None:
 
 
 def restore(root: Path) -> None:
+    (root / PREPARED).unlink(missing_ok=True)
     _git(root, "sparse-checkout", "disable")
 
 
@@ -154,15 +158,26 @@ def expected_there() -> list[str]:
 
 def _restore_later(root: Path) -> None:
     """In a process of its own, so that the checkout is whole whatever becomes of this one."""
-    program = f"import time; time.sleep({RESTORED_AFTER_S})"
-    words = f'"{sys.executable}" -c "{program}"; git -C "{root}" sparse-checkout disable'
     subprocess.Popen(
-        ["sh", "-c", words],
+        restorer(root),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
+
+
+def restorer(root: Path) -> list[str]:
+    """Return a command that restores in RESTORED_AFTER_S the checkout as it was prepared now.
+
+    It leaves one alone that was restored meanwhile, and prepared again.
+    """
+    name, prepared = str(time.time_ns()), root / PREPARED
+    prepared.write_text(name, encoding="utf-8")
+    pause = shlex.join([sys.executable, "-c", f"import time; time.sleep({RESTORED_AFTER_S})"])
+    is_still = f'[ "$(cat {shlex.quote(str(prepared))})" = {name} ]'
+    again = shlex.join(["git", "-C", str(root), "sparse-checkout", "disable"])
+    return ["sh", "-c", f"{pause}; {is_still} && {again}"]
 
 
 def _git(root: Path, *words: str) -> str:

@@ -134,3 +134,19 @@ def test_prepared_checkout_is_restored_when_asked(checkout: Path, monkeypatch: p
     assert carry.main(["--root", str(checkout), "prepare"]) == 0
     assert is_there(checkout, STAYS + GOES) == [True] * 2 + [False] * 4
     assert carry.main(["--root", str(checkout), "restore"]) == 0
+
+
+def test_prepared_checkout_is_whole_in_the_end_but_not_before_its_own_time(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What would restore the first preparation leaves a second one alone."""
+    later = list[list[str]]()
+    monkeypatch.setattr(carry, "RESTORED_AFTER_S", 0)
+    monkeypatch.setattr(carry, "_restore_later", lambda root: later.append(carry.restorer(root)))
+    for command in ("prepare", "restore", "prepare"):
+        assert carry.main(["--root", str(checkout), command]) == 0
+    first, second = later
+    subprocess.run(first, check=False)
+    assert not any(is_there(checkout, GOES))
+    subprocess.run(second, check=True)
+    assert all(is_there(checkout, GOES))
