@@ -8,6 +8,11 @@ TEXT_TOKENS = 20
 
 
 def random_speaker(vocab_size: int, num_tokens: int) -> SpeakerFeatures:
-    """Return a speaker whose prompt has so many random speech tokens, two mel frames each."""
-    tokens = torch.randint(0, vocab_size, (num_tokens,))
-    return SpeakerFeatures("", tokens, torch.randn(2 * num_tokens, 80), torch.randn(192))
+    """Return a speaker whose prompt has so many random speech tokens, two mel frames each.
+
+    The same for the same arguments, so that what is computed of it can be compared.
+    """
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.randint(0, vocab_size, (num_tokens,), generator=generator)
+    mel, embedding = (torch.randn(shape, generator=generator) for shape in ((2 * num_tokens, 80), (192,)))
+    return SpeakerFeatures("", tokens, mel, embedding)

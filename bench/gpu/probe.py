@@ -25,7 +25,7 @@ from firstword.bench.gpu.measured import OnRow, ProbeRow
 from firstword.bench.gpu.networks import PROMPT_TOKENS, Subject, on_device
 from firstword.bench.networks import TEXT_TOKENS, random_speaker
 from firstword.bench.random_checkpoint import write_configuration, write_random_checkpoint
-from firstword.models.checkpoint.open import open_checkpoint
+from firstword.models.checkpoint.open import Checkpoint, open_checkpoint
 from firstword.models.config import ModelConfig, Qwen2LMConfig
 from firstword.models.cuda import choose_kernels
 from firstword.models.flow.flow import Flow
@@ -67,6 +67,11 @@ class Probe:
     def is_full(self) -> bool:
         """Whether the figures count; else the code is rehearsed, with few runs."""
         return self.subject.size == "full"
+
+    @property
+    def num_streams(self) -> int:
+        """Where several are looked at."""
+        return 8 if self.is_full else 2
 
     @property
     def device(self) -> torch.device:
@@ -156,19 +161,21 @@ def compare_with_cpu(probe: Probe) -> None:
     """Small networks of the family: greedy speech tokens and samples in every form, against float32 here."""
     family = probe.subject.family
     with tempfile.TemporaryDirectory() as folder:
-        checkpoint = Path(folder) / family
         choose_kernels()
-        write_random_checkpoint(checkpoint, family, "small", weights_format="safetensors")
-        ids, samples = _spoken(checkpoint, torch.device("cpu"), torch.float32, False, probe.is_full)
+        write_random_checkpoint(Path(folder) / family, family, "small", weights_format="safetensors")
+        checkpoint = open_checkpoint(Path(folder) / family)
+        wanted = _spoken(checkpoint, _loaded(checkpoint, torch.device("cpu"), torch.float32), False, probe)
         for dtype in (torch.float32, torch.bfloat16):
+            loaded = None
             for graphs in (False, True):
                 name = f"{family} {_name(dtype)} {'graphs' if graphs else 'eager'}"
                 try:
-                    found = _spoken(checkpoint, probe.device, dtype, graphs, probe.is_full)
+                    loaded = loaded or _loaded(checkpoint, probe.device, dtype)
+                    found = _spoken(checkpoint, loaded, graphs, probe)
                 except Exception:
                     probe.tell("same as the CPU", name, traceback.format_exc()[-1500:])
                     continue
-                tell_sameness(probe, name, dtype, (ids, samples), found)
+                tell_sameness(probe, name, dtype, wanted, found)
 
 
 Spoken = tuple[list[int], Tensor]
@@ -197,15 +204,24 @@ def relative_error(found: Tensor, wanted: Tensor) -> float:
     return ((found - wanted).norm() / wanted.norm()).item()
 
 
-def _spoken(folder: Path, device: torch.device, dtype: torch.dtype, graphs: bool, is_full: bool) -> Spoken:
+Loaded = tuple[Qwen2LM, Flow, HiFT]
+
+
+def _loaded(checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype) -> Loaded:
+    lm, flow = checkpoint.load_lm(dtype, device), checkpoint.load_flow(dtype, device)
+    assert isinstance(lm, Qwen2LM), "CosyVoice 1 is not compared"
+    assert isinstance(flow, Flow), "CosyVoice 1 is not compared"
+    return lm, flow, checkpoint.load_hift(dtype, device)
+
+
+def _spoken(checkpoint: Checkpoint, loaded: Loaded, graphs: bool, probe: Probe) -> Spoken:
     """Return greedy speech tokens of a text, and the samples of the same tokens everywhere.
 
-    is_full: with as many tokens and hops as a GPU is judged by, which are fewer in a rehearsal.
+    As many tokens and hops as a GPU is judged by, which are fewer in a rehearsal.
     """
-    num_hops = HOPS_COMPARED if is_full else HOPS_REHEARSED
-    num_tokens = TOKENS_COMPARED if is_full else TOKENS_REHEARSED
-    checkpoint = open_checkpoint(folder)
-    lm = checkpoint.load_lm(dtype, device)
+    num_hops = HOPS_COMPARED if probe.is_full else HOPS_REHEARSED
+    num_tokens = TOKENS_COMPARED if probe.is_full else TOKENS_REHEARSED
+    lm, flow, hift = loaded
     decoder = new_decoder(graphed_lm(lm, 1) if graphs else lm, checkpoint.config.lm.sampling)
     text, prompt = list(range(20)), list(range(PROMPT_TOKENS))
     ratio = num_tokens / len(text)
@@ -214,8 +230,6 @@ def _spoken(folder: Path, device: torch.device, dtype: torch.dtype, graphs: bool
     ids: list[int] = []
     while decoder.rows:
         ids += [event.speech_id for event in decoder.step() if isinstance(event, Emitted)]
-    flow, hift = checkpoint.load_flow(dtype, device), checkpoint.load_hift(dtype, device)
-    assert isinstance(flow, Flow), "CosyVoice 1 is not compared"
     token2wav = _token2wav(flow, hift, graphs)
     speaker = random_speaker(checkpoint.config.flow.vocab_size, PROMPT_TOKENS)
     state = token2wav.start(token2wav.compute_prompt_state(speaker))
@@ -254,7 +268,7 @@ def time_stages(probe: Probe) -> None:
     for graphs in (False, True):
         form = f"{subject.family} {'graphs' if graphs else 'eager'}"
         try:
-            decoder = _time_lm(probe, form, graphed_lm(lm, 8) if graphs else lm, config)
+            decoder = _time_lm(probe, form, graphed_lm(lm, probe.num_streams) if graphs else lm, config)
             token2wav = _token2wav(flow, hift, graphs)
             prompt, samples = _time_token2wav(probe, form, token2wav, config)
             first_samples.append(samples)
@@ -278,7 +292,7 @@ def _time_lm(probe: Probe, form: str, model: SpeechLM, config: ModelConfig) -> D
         return decoder
 
     probe.tell("LM prefill and first token", form, **probe.ms_of(lambda: decoder_of(1), 5, 1))
-    for rows in (8, 1):  # the one of a row stays for the kernels
+    for rows in (probe.num_streams, 1):  # the one of a row stays for the kernels
         decoder = decoder_of(rows)
         probe.tell("LM step", form, rows=rows, **probe.ms_of(decoder.step, 40))
     return decoder
@@ -292,12 +306,12 @@ def _time_token2wav(
     prompt = token2wav.compute_prompt_state(speaker)
     probe.tell("prompt state", form, mib=round(prompt.state_bytes / 2**20))
     first = torch.zeros(0)
-    for rows in (1, 8):
+    for rows in (1, probe.num_streams):
         rounds = []
         for _ in range(3 if probe.is_full else 1):  # the first records
             states = [token2wav.start(prompt, seed) for seed in range(rows)]
             took = []
-            for hop in range(3 if rows == 1 else 2):
+            for hop in range(3 if rows == 1 and probe.is_full else 2):
                 tokens = [n % 1000 for n in range(token2wav.tokens_wanted(states[0]))]
                 probe.wait()
                 began_s = time.perf_counter()
