@@ -21,8 +21,10 @@ needs_helm = pytest.mark.skipif(
 )
 
 OWN_VOLUMES = {"persistence": {"enabled": False}}
+GPU = yaml.safe_load((CHART / "values-gpu.yaml").read_text(encoding="utf-8"))
 CASES: dict[str, dict[str, Any]] = {
     "default": {},
+    "gpu": {**GPU, "runtimeClassName": "nvidia"},
     "everything": {
         "replicas": 3,
         "apiKeys": {"value": "anna:sesame"},
@@ -198,6 +200,27 @@ def test_grpc_is_reached_once_it_has_a_port() -> None:
         {"port": "http"},
         {"port": "grpc"},
     ]
+
+
+@needs_helm
+def test_values_for_a_gpu_ask_for_one_and_use_it() -> None:
+    """With the settings of compose's service for a GPU."""
+    pod = rendered(CASES["gpu"])["Deployment", "demo"]["spec"]["template"]["spec"]
+    (server,) = pod["containers"]
+    assert server["image"].endswith(":cuda")
+    assert server["resources"]["limits"]["nvidia.com/gpu"] == 1
+    assert pod["runtimeClassName"] == "nvidia"
+    assert "runtimeClassName" not in rendered(GPU)["Deployment", "demo"]["spec"]["template"]["spec"]
+    environment = {one["name"]: one["value"] for one in server["env"] if "value" in one}
+    compose = yaml.safe_load((ROOT / "deploy/compose/compose.yaml").read_text(encoding="utf-8"))
+    for name, value in compose["services"]["gpu"]["environment"].items():
+        if name in (
+            "FIRSTWORD_DEVICE",
+            "FIRSTWORD_PRECISION",
+            "FIRSTWORD_CUDA_GRAPHS",
+            "FIRSTWORD_GRPC_PORT",
+        ):
+            assert environment[name] == re.sub(r"^\$\{\w+:-(.*)\}$", r"\1", value)
 
 
 def test_what_the_chart_names_exists() -> None:
