@@ -11,7 +11,7 @@ import torch
 import torch._dynamo  # before Triton is another: a first custom operation imports it
 from torch import Tensor
 
-from firstword.bench.gpu.pretended import counts
+from firstword.bench.gpu.pretended import counts, device
 from firstword.bench.gpu.pretended.counts import CountedStage
 from firstword.bench.gpu.pretended.device import MixedDevices, RefusedWhileRecording, pretended_gpu
 from firstword.bench.gpu.pretended.engine import speak
@@ -21,6 +21,7 @@ from firstword.models.runtimes.torch.cuda_graphs.capture import captured
 
 FAMILIES: tuple[Family, ...] = ("cosyvoice2", "cosyvoice3")
 CUDA = torch.device("cuda")
+LM_THREAD, TOKEN2WAV_THREAD = "speech tokens", "token2wav 0"
 
 
 def test_mixed_devices_are_refused() -> None:
@@ -232,8 +233,19 @@ def test_stage_asks_no_more_of_a_gpu(family: Family, streams: int, stage: str) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
-def test_engine_starts_and_speaks_on_a_gpu(family: Family) -> None:
-    """Nothing is mixed, nothing illegal recorded, no two recordings overlap; all graphs are made at start."""
+def test_engine_starts_and_speaks_on_a_gpu(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is mixed, nothing illegal recorded, no two recordings overlap; all graphs are made at start.
+
+    The language model's stream is before token2wav's.
+    """
+    priorities: dict[str, int] = {}
+    new_stream = device._Stream.__init__
+
+    def noted(stream: device._Stream, of: object = None, priority: int = 0) -> None:
+        priorities.setdefault(threading.current_thread().name, priority)
+        new_stream(stream, of, priority)
+
+    monkeypatch.setattr(device._Stream, "__init__", noted)
     run = speak(family)
     assert run.ledger.faults == []
     assert all(seconds > 0.2 for seconds in run.audio_s)
@@ -241,3 +253,4 @@ def test_engine_starts_and_speaks_on_a_gpu(family: Family) -> None:
     assert at_start > 0
     assert later == 0
     assert run.waits <= 3 * len(run.audio_s), run.ledger.waits
+    assert priorities[LM_THREAD] < priorities[TOKEN2WAV_THREAD] == 0

@@ -131,6 +131,12 @@ def test_workers(monkeypatch: pytest.MonkeyPatch, asked: int, device: str, cores
     assert loading.choose_num_workers(asked, device) == found
 
 
+@pytest.mark.parametrize(("device", "cores", "found"), [("cpu", 2, 1), ("cpu", 12, 3), ("cuda", 2, 4)])
+def test_recordings_at_once(monkeypatch: pytest.MonkeyPatch, device: str, cores: int, found: int) -> None:
+    monkeypatch.setattr(loading, "_num_cores", lambda: cores)
+    assert loading.choose_num_readers(device) == found
+
+
 @pytest.mark.parametrize(
     ("languages", "choice", "refuses"),
     [
