@@ -232,6 +232,16 @@ def test_stage_asks_no_more_of_a_gpu(family: Family, streams: int, stage: str) -
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("family", "num_layers"), [("cosyvoice2", 4), ("cosyvoice3", 2)])
+def test_attention_without_its_kernel_is_three_instead(family: Family, num_layers: int) -> None:
+    """What writes a chunk's keys and values, what gathers all pages, and attention."""
+    found = counts.count((family,), ("graphs", "plain"), (1,), "small", solver_steps=1)
+    fused, plain = (one.counts for one in found if one.stage == "flow chunk, later hop")
+    assert plain.nodes - fused.nodes == 2 * num_layers
+    assert (plain.launches, plain.replays, plain.waits) == (fused.launches, 1, 0)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_engine_starts_and_speaks_on_a_gpu(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is mixed, nothing illegal recorded, no two recordings overlap; all graphs are made at start.

@@ -33,7 +33,13 @@ from firstword.models.lm.plan import LengthRatios, OfflinePlan
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.networks import Networks
 from firstword.models.runtimes.torch import runtime
-from firstword.models.runtimes.torch.cuda_graphs import capture, token_decoder, token_graphs
+from firstword.models.runtimes.torch.cuda_graphs import (
+    capture,
+    paged_attention,
+    pages,
+    token_decoder,
+    token_graphs,
+)
 from firstword.models.runtimes.torch.cuda_graphs import flow as graphed_flow
 from firstword.models.runtimes.torch.cuda_graphs.build import (
     graphed_lm,
@@ -45,8 +51,10 @@ from firstword.models.runtimes.torch.cuda_graphs.windowed_vocoder import Graphed
 from firstword.models.token2wav import Token2Wav
 from firstword.models.token2wav_step import StepInput
 
-FormOfService = Literal["eager", "graphs"]
-FORMS: tuple[FormOfService, ...] = ("eager", "graphs")
+FormOfService = Literal["eager", "graphs", "plain"]
+"""plain: graphs where Triton cannot build attention's kernel; the language model has none."""
+
+FORMS: tuple[FormOfService, ...] = ("eager", "graphs", "plain")
 STREAMS = (1, 8)
 FIRST_HOP_TOKENS = 5
 WARM_UPS = 2  # steps of the language model
@@ -93,10 +101,21 @@ def count(
             subject = Subject(family, size, torch.device("cuda"), torch.bfloat16, (1,), (), 1.0)
             for form in forms:
                 for number in streams:
-                    gpu.computes_replays = True  # an id that was drawn says what follows
-                    yield from _count_lm(gpu, config, subject, form, number)
+                    if form != "plain":
+                        gpu.computes_replays = True  # an id that was drawn says what follows
+                        yield from _count_lm(gpu, config, subject, form, number)
                     gpu.computes_replays = False
-                    yield from _count_token2wav(gpu, config, subject, form, number)
+                    with _attention_of(form):
+                        yield from _count_token2wav(gpu, config, subject, form, number)
+
+
+@contextmanager
+def _attention_of(form: FormOfService) -> Iterator[None]:
+    if form != "plain":
+        yield
+        return
+    with patch.object(pages, "attend_over_pages", paged_attention.attend_plainly):
+        yield
 
 
 @contextmanager
@@ -156,7 +175,7 @@ def _count_token2wav(
     hift = on_device(lambda: HiFT(config.hift), subject)
     if config.hift.is_causal:
         hift.noise = torch.rand(config.sample_rate_hz * 60, device=subject.device)
-    graphs = form == "graphs"
+    graphs = form != "eager"
     networks = None
     if graphs:
         networks = Networks(flow=graphed_networks(flow)) | graphed_vocoder(hift)
