@@ -16,7 +16,7 @@ from firstword.models.networks import Networks
 from firstword.models.runtimes.torch.cuda_graphs import flow as graphed_flows
 from firstword.models.runtimes.torch.cuda_graphs import token_graphs
 from firstword.models.runtimes.torch.cuda_graphs.buckets import BATCHES, bucket
-from firstword.models.runtimes.torch.cuda_graphs.build import graphed_lm
+from firstword.models.runtimes.torch.cuda_graphs.build import graphed_lm, graphed_networks
 from firstword.models.runtimes.torch.cuda_graphs.causal_vocoder import GraphedCausalVocoder
 from firstword.models.runtimes.torch.cuda_graphs.flow import GraphedFlow
 from firstword.models.runtimes.torch.cuda_graphs.pages import OutOfPages
@@ -165,3 +165,20 @@ def test_stream_without_a_page_says_what_to_do() -> None:
         session.compute_prompt_state(small_speaker(1, 61))
     del taken
     assert session.compute_prompt_state(small_speaker(1, 61)).state_bytes > 0
+
+
+def test_window_is_shortened_so_that_forty_streams_have_pages() -> None:
+    flow, hift = small_flow("dit"), small_hift(is_causal=True)
+    page_bytes = GraphedFlow(flow).pages.num_bytes
+    networks = graphed_networks(flow, 400 * page_bytes)
+    whole = networks.whole
+    assert isinstance(whole, GraphedFlow)
+    assert whole.pages.count == 400
+    session = Token2Wav(flow, hift, 20.0, networks=Networks(flow=networks))
+    prompt = session.compute_prompt_state(small_speaker(1, 30))
+    before = whole.pages.num_free
+    state = session.start(prompt)
+    assert state.is_window_shortened
+    for _ in range(12):
+        session.step([StepInput(state, list(range(25)), False)])
+    assert 2 <= before - whole.pages.num_free <= 300 / 40
