@@ -52,18 +52,27 @@ SHARES = {  # of the time that is left; about the seconds that a GPU takes
     "tensorrt": 150,
     "compiled": 75,
 }
-SMALL_SHARES = SHARES | {  # about the seconds that a small one takes on a core of a CPU
-    "card": 5,
-    "sameness": 20,
-    "stages": 12,
-    "together": 2,
-    "service": 18,
-    "networks": 6,
-    "vllm": 55,
+SMALL_SHARES = SHARES | {  # about twice the seconds that a small one takes on a core of a CPU
+    "card": 4,
+    "sameness": 10,
+    "stages": 8,
+    "together": 3,
+    "service": 24,
+    "networks": 7,
+    "vllm": 50,
     "tensorrt": 40,
 }
 MISSING_SHARE = 5  # to say so
 LIMIT_S = 380.0  # of all
+REHEARSED: Final = {  # instead of the defaults where the size is not full: whether all is measured
+    "batches": (1, 2),
+    "row_seconds": 0.01,
+    "alone": 2,
+    "rates": (2.0,),
+    "concurrency": (2,),
+    "seconds": 1.5,
+    "warm_seconds": 0.3,
+}
 COMPILED_BATCHES = (1, 8)  # each is compiled anew
 LAST_LINES = 3  # of what a failed part wrote
 DIES_WITHIN_S = 10.0  # once killed; a process that a driver holds is left behind
@@ -89,7 +98,7 @@ class Task:
 
 def main(words: Sequence[str]) -> int:
     """-> 0 where every part measured something, or is not installed, and nothing was wrong."""
-    given = _parser().parse_args(words)
+    given = parsed(words)
     if given.pretend:
         return counts.main(given.json, given.families)
     given.out.mkdir(parents=True, exist_ok=True)
@@ -97,6 +106,7 @@ def main(words: Sequence[str]) -> int:
         (given.out / name).unlink(missing_ok=True)
     began_s = given.began or time.time()
     given.device, name = _device(given.device)
+    _import_for_all(given.device)
     given.precision = given.precision or ("float32" if given.device == "cpu" else "bfloat16")
     tasks = list(tasks_of(given.parts, given.families, given.size))
     shares = [share_of(task, given.device, given.size) for task in tasks]
@@ -114,6 +124,16 @@ def main(words: Sequence[str]) -> int:
                 archive.add(logs, "logs")
     show_result(result)
     return 1 if result.faults or any(part.has_failed for part in parts) else 0
+
+
+def parsed(words: Sequence[str]) -> argparse.Namespace:
+    """Exits with a message where they cannot be read."""
+    parser = _parser()
+    given = parser.parse_args(words)
+    if given.size != "full":
+        parser.set_defaults(**REHEARSED)
+        given = parser.parse_args(words)
+    return given
 
 
 @contextmanager
@@ -271,6 +291,15 @@ def _device(asked: str) -> tuple[str, str]:
     process.kill()
     process.join(DIES_WITHIN_S)
     return found
+
+
+def _import_for_all(device: str) -> None:
+    """Import what custom operations do, which is seconds in each part, before the parts are forked.
+
+    Not where it might use a GPU, which forks cannot share.
+    """
+    if device != "cuda":
+        import torch._dynamo  # noqa: F401
 
 
 def _setting(word: str) -> tuple[str, str]:

@@ -14,6 +14,7 @@ limit_s=${LIMIT_S:-400}
 began_s=$(date +%s)
 mkdir -p "$out"
 export PYTHONUNBUFFERED=1 PYTHONPATH=$PWD
+unset PYTHONDONTWRITEBYTECODE # each server would compile anew what it imports
 
 if compgen -G 'build/gpu-kit/*.whl' > /dev/null; then
     site=$(mktemp -d)
