@@ -54,7 +54,7 @@ SHARES = {  # of the time that is left; about the seconds that a GPU takes
 }
 SMALL_SHARES = SHARES | {  # about twice the seconds that a small one takes on a core of a CPU
     "card": 4,
-    "sameness": 10,
+    "sameness": 14,
     "stages": 8,
     "together": 3,
     "service": 24,
