@@ -63,11 +63,6 @@ class TextTask:
         self._rate = 1.0  # of what follows
         self._char_start = 0  # of the item that is handled, in the stream's text
 
-    @property
-    def _speaker(self) -> PreparedSpeaker:
-        """Who speaks what follows."""
-        return self._own if self._named is None else self._named
-
     def push(self, command: Command) -> None:
         """Take what comes next. Raises InvalidRequest if too much waits."""
         try:
@@ -242,8 +237,8 @@ class TextTask:
         """Start the language model on a segment; None: its text is pushed later."""
         parts, request = self._parts, self._request
         text_ids = None if segment is None else segment.text_ids
-        features, accent = self._speaker.features, self._spoken.reading.reading.accent
-        asked = parts.prompt_builder.utterance(features, text_ids, request.voice, self._seed, accent)
+        speaker, accent = self._named or self._own, self._spoken.reading.reading.accent
+        asked = parts.prompt_builder.utterance(speaker.features, text_ids, request.voice, self._seed, accent)
         asked = replace(asked, sampling=request.sampling, wants_attention=request.delivery.wants_words)
         tokens = parts.generator.start(asked)
         self._token_streams = [*(one for one in self._token_streams if not one.has_ended), tokens]
@@ -270,7 +265,8 @@ class TextTask:
 
     def _utterance(self, tokens: TokenStream) -> Utterance:
         """Return an utterance of the speaker and the rate of now, its text to be added."""
-        parts, request, speaker, words = self._parts, self._request, self._speaker, None
+        parts, request, words = self._parts, self._request, None
+        speaker = self._named or self._own
         if request.delivery.wants_words and request.speech is None:
             samples_per_token = parts.info.sample_rate_hz / parts.info.token_rate_hz
             words = UtteranceWords(samples_per_token, parts.info.sample_rate_hz, self._rate)
