@@ -41,7 +41,7 @@ class BodyLimitMiddleware:
         self._app = app
         self._limits = service.limits
         self._metrics = service.metrics
-        self._held = service.held
+        self._held = service.bounds.held
         self._lingering = Places(MAX_LINGERING, PART_OF_LINGERING)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -151,6 +151,16 @@ class Places:
             yield
 
 
+class Bounds:
+    """What the clients of one server may have of it at once."""
+
+    def __init__(self, max_bodies_bytes: int) -> None:
+        self.held = HeldBytes(max_bodies_bytes)
+        self.sockets = Places(max_sockets(), PART_OF_SOCKETS)  # of WebSockets
+        self.checks = Places(MAX_CHECKS, PART_OF_CHECKS)  # of recordings that become no speaker, waiting too
+        self.checking = asyncio.Semaphore(1)  # the one of them that computes
+
+
 class Readers:
     """Places in which messages of gRPC are received, so many at once.
 

@@ -121,7 +121,7 @@ class Context:
         num_bytes = self._num_missing if reference is None else len(reference.content)
         self._held = ExitStack()  # its recording, from the `start` that announces it to the first audio
         num_held = max(num_bytes, MIN_BODY_BYTES) if num_bytes else 0
-        self._upload = self._held.enter_context(service.held.held(peer.caller, num_held))
+        self._upload = self._held.enter_context(service.bounds.held.held(peer.caller, num_held))
         self._s_per_byte = service.limits.body_timeout_s / max(1, num_bytes)
 
     @property

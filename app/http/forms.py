@@ -181,7 +181,7 @@ async def checking(request: Request, service: Service) -> AsyncIterator[None]:
     """
     address = "" if request.client is None else request.client.host
     caller = caller_of(request.state.client.name, address)
-    async with service.checks.place_now(caller, "recordings"), service.checking:
+    async with service.bounds.checks.place_now(caller, "recordings"), service.bounds.checking:
         yield
 
 

@@ -1,6 +1,5 @@
 """The service as its surfaces see it: the parts of the server behind their interfaces, and plain values."""
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -10,14 +9,7 @@ from starlette.requests import HTTPConnection
 
 from firstword.app.core.interface import Engine, Stages
 from firstword.app.http.auth import Authenticator
-from firstword.app.http.connection_limits import (
-    MAX_CHECKS,
-    PART_OF_CHECKS,
-    PART_OF_SOCKETS,
-    Places,
-    max_sockets,
-)
-from firstword.app.http.held_bytes import HeldBytes
+from firstword.app.http.connection_limits import Bounds
 from firstword.app.http.limits import Quotas
 from firstword.app.provenance import NO_MARKS, Provenance
 from firstword.app.server_options import Limits
@@ -42,16 +34,10 @@ class Service:
     clock: Clock
     tracing: Tracing = NO_TRACING
     provenance: Provenance = NO_MARKS
-    held: HeldBytes = field(init=False)
-    sockets: Places = field(init=False)  # of WebSockets
-    checks: Places = field(init=False)  # of recordings that become no speaker, those that wait among them
-    checking: asyncio.Semaphore = field(init=False)  # the one that computes
+    bounds: Bounds = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "held", HeldBytes(self.limits.max_bodies_bytes))
-        object.__setattr__(self, "checks", Places(MAX_CHECKS, PART_OF_CHECKS))
-        object.__setattr__(self, "checking", asyncio.Semaphore(1))
-        object.__setattr__(self, "sockets", Places(max_sockets(), PART_OF_SOCKETS))
+        object.__setattr__(self, "bounds", Bounds(self.limits.max_bodies_bytes))
 
 
 def service_of(connection: HTTPConnection) -> Service:

@@ -155,7 +155,7 @@ async def test_all_bodies_together_have_a_limit_and_one_alone_has_its_own() -> N
     services = make_services(limits=limits)
     async with serving(services) as url, httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as client:
         first = asyncio.create_task(client.post("/speakers", content=held(), headers=FORM_TYPE))
-        await until(lambda: services.held.num_bytes > MIB + MIB // 2)
+        await until(lambda: services.bounds.held.num_bytes > MIB + MIB // 2)
         refused = await client.post("/speakers", files={"audio": bytes(MIB)})
         assert refused.status_code == 503
         small = await client.post("/tts", json={"text": "Hi."})
@@ -181,7 +181,7 @@ async def test_the_bodies_of_one_client_leave_room_for_those_of_others() -> None
             yield bytes(MIB + MIB // 2 - len(FORM_START) - len(FORM_END)) + FORM_END
 
         first = asyncio.create_task(client.post("/speakers", content=held(), headers=form))
-        await until(lambda: services.held.num_bytes > MIB)
+        await until(lambda: services.bounds.held.num_bytes > MIB)
         upload = {"data": {"name": "cy"}, "files": {"audio": bytes(MIB)}}
         same = await client.post("/speakers", **upload, headers={"X-API-Key": "a"})
         other = await client.post("/speakers", **upload, headers={"X-API-Key": "b"})
@@ -220,7 +220,7 @@ async def test_heads_alone_of_three_clients_keep_no_upload_of_another_out() -> N
     async with serving(services) as url, AsyncExitStack() as stack:
         for number in range(3):
             await send_heads(url, stack, f"k{number}", 20)
-        await until(lambda: services.held.num_bytes >= 60 * MIB)
+        await until(lambda: services.bounds.held.num_bytes >= 60 * MIB)
         async with asyncio.timeout(5), httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as client:
             upload = {"data": {"name": "cy"}, "files": {"audio": bytes(10 * MIB - 1)}}
             answer = await client.post("/speakers", **upload, headers={"X-API-Key": "k3"})
@@ -235,7 +235,7 @@ async def test_a_head_without_its_body_makes_room_once_it_is_late(monkeypatch: p
         (first,) = await send_heads(url, stack, "k0", 1)
         for number in range(1, 6):
             await send_heads(url, stack, f"k{number}", 1)
-        await until(lambda: services.held.num_bytes >= 60 * MIB)
+        await until(lambda: services.bounds.held.num_bytes >= 60 * MIB)
         async with asyncio.timeout(5), httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as client:
             upload = {"data": {"name": "cy"}, "files": {"audio": bytes(10 * MIB - 1)}}
             status = 503
@@ -251,14 +251,14 @@ async def test_a_body_without_a_length_may_take_its_time() -> None:
     """3 MB at 1 Mbit/s are whole after 24 of 30 s, and never late."""
     clock = Clock()
     services = make_services()
-    object.__setattr__(services, "held", HeldBytes(8 * MIB, clock=clock))
+    services.bounds.held = HeldBytes(8 * MIB, clock=clock)
 
     async def slow() -> AsyncIterator[bytes]:
         yield FORM_START
         for _ in range(24):
             clock.now_s += 1
             yield bytes(125_000)
-            with pytest.raises(Overloaded), services.held.held("another", 8 * MIB):
+            with pytest.raises(Overloaded), services.bounds.held.held("another", 8 * MIB):
                 pass
         yield FORM_END
 
@@ -273,7 +273,7 @@ async def test_a_body_given_up_right_before_its_end_is_refused() -> None:
 
         async def given_up() -> AsyncIterator[bytes]:
             yield FORM_START + bytes(MIB + MIB // 2)
-            stack.enter_context(services.held.held("another", MIB))
+            stack.enter_context(services.bounds.held.held("another", MIB))
             yield FORM_END
 
         length = {"Content-Length": str(len(FORM_START) + MIB + MIB // 2 + len(FORM_END))}

@@ -55,7 +55,7 @@ class Door:
         self._known = _Places(
             Places(limits.MAX_CALLS, limits.PART_OF_CALLS),
             Places(num_streams, limits.PART_OF_CALLS),
-            Readers(num_readers, service.held, self.max_message_bytes),
+            Readers(num_readers, service.bounds.held, self.max_message_bytes),
         )
         self._strangers = _Places(
             Places(limits.MAX_PUBLIC_CALLS, limits.PART_OF_PUBLIC_CALLS),
@@ -128,7 +128,7 @@ class _Entry:
         if data is None:
             raise InvalidRequest("the call ended without a message; send one")
         with rejections_counted(self._service.metrics):
-            call.until_answered.enter_context(self._service.held.held(call.caller, len(data)))
+            call.until_answered.enter_context(self._service.bounds.held.held(call.caller, len(data)))
             return self._decoded(data)
 
     async def _each(self, sent: Sent, call: Call) -> AsyncGenerator[Any]:
@@ -151,7 +151,7 @@ class _Entry:
                 call.idle_timer = None
             if data is None:
                 return
-            held = self._service.held.held(call.caller, len(data))
+            held = self._service.bounds.held.held(call.caller, len(data))
             with rejections_counted(self._service.metrics), held:
                 if not self._is_public:
                     await call.check_key()

@@ -186,7 +186,7 @@ class InferenceStream:
             has_final = False
             try:
                 with rejections_counted(self._inference.service.metrics):
-                    held.enter_context(self._inference.service.held.held(call.caller, num_bytes))
+                    held.enter_context(self._inference.service.bounds.held.held(call.caller, num_bytes))
                     async with self._reading:  # so that those of one session stay in order
                         asked = await read(request)
                     del request

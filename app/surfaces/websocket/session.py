@@ -58,7 +58,7 @@ async def stream(websocket: WebSocket) -> None:
     caller = caller_of(websocket.state.client.name, "" if address is None else address.host)
     async with AsyncExitStack() as stack:
         try:
-            await stack.enter_async_context(service.sockets.place_now(caller, "WebSockets"))
+            await stack.enter_async_context(service.bounds.sockets.place_now(caller, "WebSockets"))
         except Overloaded as error:
             count_rejection(service.metrics, error)
             refuse = error_response(error, websocket.scope)

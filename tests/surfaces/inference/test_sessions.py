@@ -93,17 +93,17 @@ async def test_of_the_large_requests_of_a_stream_few_wait_in_the_server() -> Non
     methods = service.methods()["inference.GRPCInferenceService"]
     answering = asyncio.create_task(methods["ModelStreamInfer"].handler(requests(), call))
     await until(lambda: bool(stages.open_sessions))
-    await until(lambda: services.held.num_bytes > 2_900_000)
+    await until(lambda: services.bounds.held.num_bytes > 2_900_000)
     for _ in range(50):
         await asyncio.sleep(0)
     assert num_read == 5  # the third large one waits for the first
-    assert services.held.num_bytes < 4 << 20
+    assert services.bounds.held.num_bytes < 4 << 20
     assert stages.pause is not None
     stages.pause.set()
     async with asyncio.timeout(20):
         await answering
     assert [one.error_message for one in call.written] == [""] * 30
-    assert services.held.num_bytes == 0
+    assert services.bounds.held.num_bytes == 0
 
 
 async def test_large_requests_that_are_being_spoken_keep_no_other_waiting() -> None:
@@ -123,7 +123,7 @@ async def test_large_requests_that_are_being_spoken_keep_no_other_waiting() -> N
     answering = asyncio.create_task(InferenceService(Inference(services))._stream_infer(requests(), call))
     await until(lambda: len({one.infer_response.id for one in call.written}) == 4)
     assert len(engine.open_streams) == 4
-    assert services.held.num_bytes == 0
+    assert services.bounds.held.num_bytes == 0
     assert engine.pause is not None
     engine.pause.set()
     async with asyncio.timeout(20):

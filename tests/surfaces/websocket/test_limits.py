@@ -92,13 +92,13 @@ async def test_recordings_of_contexts_count_among_the_uploads_of_all_until_they_
             assert await second.closed_with() == 1013
         await first.send_turn(HELLO, "a")
         await first.receive_until("done", "a")
-        assert services.held.num_bytes == 0
+        assert services.bounds.held.num_bytes == 0
         await announce_recording(first, "c", 1_400_000, comes=False)
         async with connect_client(url, additional_headers=bob) as other:
             await announce_recording(other, "d", 1_000_000, comes=False)
-        await until(lambda: services.held.num_bytes == 1_400_000)
+        await until(lambda: services.bounds.held.num_bytes == 1_400_000)
     assert "this client's uploads" in refused["error"]["message"]
-    assert services.held.num_bytes == 0
+    assert services.bounds.held.num_bytes == 0
 
 
 async def test_a_recording_makes_room_for_a_client_that_has_none() -> None:
@@ -118,7 +118,7 @@ async def test_a_recording_makes_room_for_a_client_that_has_none() -> None:
         await clients[3].send_turn(HELLO, "a")
         await clients[3].receive_until("done", "a")
     assert given_up["error"]["code"] == "overloaded"
-    assert services.held.num_bytes == 0
+    assert services.bounds.held.num_bytes == 0
 
 
 @pytest.mark.parametrize(("comes", "text"), [(False, ""), (False, "Hi."), (True, "Hi.")])
@@ -131,7 +131,7 @@ async def test_a_recording_given_up_right_before_a_text_ends_its_context(
 
         def others_first(context: Context, pushed: str) -> None:
             for client, num_bytes in (("bob", 1_400_000), ("cid", 1_300_000), ("dan", 1_200_000)):
-                held.enter_context(services.held.held(client, num_bytes))
+                held.enter_context(services.bounds.held.held(client, num_bytes))
             push_text(context, pushed)
 
         monkeypatch.setattr(Context, "push_text", others_first)
