@@ -24,7 +24,7 @@ from firstword.app.options import StartOptions
 from firstword.app.provenance import open_provenance
 from firstword.app.server_options import Limits, ServerOptions
 from firstword.app.settings import InvalidSettings, Settings
-from firstword.app.speakers.interface import Speakers, max_bundle_bytes
+from firstword.app.speakers.interface import Speakers
 from firstword.app.surfaces import conversion, cosyvoice, provenance, speakers, text, tokens, tts
 from firstword.app.surfaces.batches.surface import BatchSurface
 from firstword.app.surfaces.console import pages as console
@@ -38,8 +38,8 @@ from firstword.app.telemetry.tracing import NO_TRACING, OpenTelemetryTracing, Tr
 from firstword.app.telemetry.usage import Usage
 
 if TYPE_CHECKING:
-    from firstword.app.engine.engine import RunningEngine
     from firstword.app.engine.loading import NetworksLoading
+    from firstword.app.engine.startup import RunningEngine
     from firstword.app.postgresql import Postgres  # psycopg is an extra
 
 logger = logging.getLogger(__name__)
@@ -168,7 +168,6 @@ async def own_engine(
             watermark,
         ),
         metrics,
-        max_bundle_bytes=max_bundle_bytes(settings.limits.max_upload_bytes),
         loading=loading,
         open_store=open_store,
     ) as parts:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -24,14 +24,12 @@ from firstword.app.core.request import Delivery, EngineInfo, SynthesisRequest, V
 from firstword.app.core.stream import SpeechStream
 from firstword.app.engine.capacity import Capacity, LiveFactors, measured_capacity
 from firstword.app.engine.loudness import Loudness
-from firstword.app.engine.stages import NetworkStages
 from firstword.app.engine.token_listing import Listing, list_tokens
 from firstword.app.engine.unloading import Unloading
 from firstword.app.engine.voice_parts import speak_for_nobody, warm_up
 from firstword.app.errors import Draining
 from firstword.app.events import StreamEvents
 from firstword.app.speakers.interface import PreparedSpeaker
-from firstword.app.speakers.registry import SpeakerRegistry
 from firstword.app.supervisor import Supervisor
 from firstword.app.telemetry.metrics import Metrics
 from firstword.app.text.marks import Pause, Rate, Voice
@@ -259,12 +257,3 @@ class SpeechEngine:
         async with self.open(request) as stream:
             pieces = [event.samples async for event in stream if isinstance(event, Audio)]
         return np.concatenate(pieces), stream.sample_rate_hz
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RunningEngine:
-    """The engine with what the service asks beside it, ready to speak."""
-
-    engine: SpeechEngine
-    speakers: SpeakerRegistry
-    stages: NetworkStages

@@ -20,10 +20,10 @@ from firstword.models.speaker_match import matched
 from firstword.models.token2wav import Token2Wav
 
 LOUDNESS_FILE = "loudness.json"
-
-
 SPEAKERS_SHARE = 0.1  # of a GPU's memory, for speakers kept ready
 DEFAULT_CACHE_MB = 512
+
+OpenStore = Callable[[], SpeakerTables]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,9 +59,8 @@ async def open_speakers(
     loaded: LoadedNetworks,
     networks: SpeakerNetworks,
     options: SpeakerOptions,
-    max_bundle_bytes: int | None = None,
     hooks: RegistryHooks | None = None,
-    open_store: Callable[[], SpeakerTables] | None = None,
+    open_store: OpenStore | None = None,
 ) -> AsyncIterator[SpeakerParts]:
     """Open the store; it is closed at the end. Raises DatabaseError.
 
@@ -82,7 +81,6 @@ async def open_speakers(
         networks,
         max_cache_bytes=speaker_cache_bytes(options, loaded.device),
         default_speaker=options.default_speaker,
-        max_bundle_bytes=max_bundle_bytes,
         hooks=replace(
             hooks or RegistryHooks(),
             on_registered=lambda identity, speaker: loudness and loudness.gain_of(identity, speaker),

@@ -1,12 +1,12 @@
 """Start the engine: load the networks, assemble the parts around them, warm up, measure capacity."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from firstword.app.engine.capacity import capacity_file, open_admission
-from firstword.app.engine.engine import RunningEngine, SpeechEngine
+from firstword.app.engine.engine import SpeechEngine
 from firstword.app.engine.loading import NetworksLoading, load_in_thread
 from firstword.app.engine.observing import (
     batch_observer,
@@ -15,15 +15,24 @@ from firstword.app.engine.observing import (
     registry_hooks,
     token_events,
 )
-from firstword.app.engine.speaker_parts import open_speakers
+from firstword.app.engine.speaker_parts import OpenStore, open_speakers
 from firstword.app.engine.stages import NetworkStages
 from firstword.app.engine.unloading import open_unloading
 from firstword.app.engine.voice_parts import checked_watermark, load_front_ends, start_parts
 from firstword.app.options import StartOptions
-from firstword.app.speakers.tables import SpeakerTables
+from firstword.app.speakers.registry import SpeakerRegistry
 from firstword.app.telemetry.metrics import Metrics
 
 QUIET_S = 0.5  # without a stream, before a speaker that nobody has asked for yet is prepared
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunningEngine:
+    """The engine with what the service asks beside it, ready to speak."""
+
+    engine: SpeechEngine
+    speakers: SpeakerRegistry
+    stages: NetworkStages
 
 
 @asynccontextmanager
@@ -31,14 +40,13 @@ async def running_engine(
     options: StartOptions,
     metrics: Metrics,
     *,
-    max_bundle_bytes: int | None = None,
     loading: NetworksLoading | None = None,
-    open_store: Callable[[], SpeakerTables] | None = None,
+    open_store: OpenStore | None = None,
 ) -> AsyncIterator[RunningEngine]:
     """Load, assemble and warm up; at the end all streams are ended and all threads and processes gone.
 
-    max_bundle_bytes: None is enough for any recording. loading: the networks' future, if loading has begun.
-    open_store: opens the store of speakers that servers share; None: a file.
+    loading: the networks' future, if loading has begun. open_store: opens the store of speakers that servers
+    share; None: a file.
 
     Raises InvalidOptions, BackendError, CheckpointError and DatabaseError.
     """
@@ -50,9 +58,7 @@ async def running_engine(
         engine_options.unload_after_s, loaded, speaker_networks, options.networks, options.lm_engines
     )
     hooks = registry_hooks(metrics, loaded, unloading)
-    async with open_speakers(
-        loaded, speaker_networks, options.speakers, max_bundle_bytes, hooks, open_store
-    ) as speaker_parts:
+    async with open_speakers(loaded, speaker_networks, options.speakers, hooks, open_store) as speaker_parts:
         speakers = speaker_parts.registry
         info = loaded.info(
             speakers.default_speaker,

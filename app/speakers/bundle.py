@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save
 
-from firstword.app.errors import InvalidRequest, SpeakerIncompatible, UploadTooLarge
+from firstword.app.errors import InvalidRequest, SpeakerIncompatible
 
 Tensors = Mapping[str, NDArray[np.generic]]
 
@@ -53,13 +53,12 @@ def write_bundle(bundle: Bundle) -> bytes:
     )
 
 
-def read_bundle(content: bytes, max_bytes: int, fingerprint: str) -> Bundle:
-    """Check any bytes to be a bundle; whether its contents make sense is for the caller to check.
+def read_bundle(content: bytes, fingerprint: str) -> Bundle:
+    """Check any bytes to be a bundle; whether its contents make sense, and how large it may be, is for the
+    caller to check.
 
-    Raises UploadTooLarge; InvalidRequest if it is none; SpeakerIncompatible if its fingerprint is another.
+    Raises InvalidRequest if it is none; SpeakerIncompatible if its fingerprint is another.
     """
-    if len(content) > max_bytes:
-        raise UploadTooLarge(f"a bundle of {len(content)} bytes; expected {max_bytes} at most")
     try:
         tensors, metadata = unpack(content)
     except ValueError as error:

@@ -49,7 +49,6 @@ from firstword.app.speakers.interface import (
     checked_language,
     checked_name,
     checked_transcript,
-    max_bundle_bytes,
 )
 from firstword.app.speakers.lexicon import checked_lexicon
 from firstword.app.speakers.quality import estimate_quality, measure_quality
@@ -76,7 +75,6 @@ from firstword.models.lm.decoder import SpeechLM
 from firstword.models.token2wav import Token2Wav
 from firstword.models.tokenizer import TextTokenizer
 
-MAX_RECORDING_BYTES = 10 << 20  # within a bundle
 MAX_PROMPT_S = MAX_RECORDING_S + 1  # a second of slack for rounding and margins
 SLACK_FRAMES = 6  # of a mel that is not cut to its tokens: both are rounded
 MAX_MAGNITUDE = MAX_MAP_ELEMENT  # log-mels of samples within ±1 are within ±12, embeddings' elements about 1
@@ -322,9 +320,9 @@ class SpeakerNetworks:
     def prepared_from(self, content: bytes) -> PreparedSpeaker:
         """Return the speaker of a bundle, ready to speak. Nothing in the bundle is trusted.
 
-        Raises UploadTooLarge, InvalidRequest, SpeakerIncompatible.
+        Raises InvalidRequest, SpeakerIncompatible.
         """
-        bundle = read_bundle(content, max_bundle_bytes(MAX_RECORDING_BYTES), self.fingerprint)
+        bundle = read_bundle(content, self.fingerprint)
         try:
             features = self.matched(self.features_from(bundle.features))
         except ValueError as error:
@@ -436,10 +434,9 @@ class Enrolment:
     Every method blocks: call it on a worker thread. What it makes of an upload, it does not store.
     """
 
-    def __init__(self, store: SpeakerTables, networks: SpeakerNetworks, max_bundle_bytes: int) -> None:
+    def __init__(self, store: SpeakerTables, networks: SpeakerNetworks) -> None:
         self._store = store
         self._networks = networks
-        self._max_bundle_bytes = max_bundle_bytes
 
     def enrol_recording(
         self, name: str, recording: bytes, transcript: str, language: str | None
@@ -454,9 +451,9 @@ class Enrolment:
     def enrol_bundle(self, content: bytes, name: str | None) -> tuple[StoredSpeaker, PreparedSpeaker]:
         """name: instead of the bundle's own. Nothing in the bundle is trusted.
 
-        Raises UploadTooLarge, InvalidRequest, SpeakerIncompatible.
+        Raises InvalidRequest, SpeakerIncompatible.
         """
-        bundle = read_bundle(content, self._max_bundle_bytes, self._networks.fingerprint)
+        bundle = read_bundle(content, self._networks.fingerprint)
         name = checked_name(bundle.name if name is None else name)
         transcript = checked_transcript(bundle.transcript)
         language = checked_language(bundle.language)

@@ -18,7 +18,6 @@ from firstword.app.errors import (
     SpeakerNotFound,
 )
 from firstword.app.speakers.enrolment import (
-    MAX_RECORDING_BYTES,
     Enrolment,
     SpeakerNetworks,
     builtin_info,
@@ -31,7 +30,6 @@ from firstword.app.speakers.interface import (
     checked_language,
     checked_name,
     checked_transcript,
-    max_bundle_bytes,
 )
 from firstword.app.speakers.listing import SpeakerListing
 from firstword.app.speakers.prepared_cache import PreparedCache
@@ -42,7 +40,6 @@ Result = TypeVar("Result")
 
 RETRY_AFTER_S = 5
 MAX_WAITING_EACH = 8  # recordings for each thread that reads them
-DEFAULT_MAX_BUNDLE_BYTES = max_bundle_bytes(MAX_RECORDING_BYTES)  # enough for any recording
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +83,6 @@ class SpeakerRegistry(SpeakerListing):
         max_cache_bytes: int,
         default_speaker: str | None = None,
         max_waiting: int | None = None,
-        max_bundle_bytes: int | None = None,
         hooks: RegistryHooks | None = None,
     ) -> None:
         hooks = hooks or RegistryHooks()
@@ -98,9 +94,7 @@ class SpeakerRegistry(SpeakerListing):
         )
         self._on_registered = hooks.on_registered
         self._networks = networks
-        if max_bundle_bytes is None:
-            max_bundle_bytes = DEFAULT_MAX_BUNDLE_BYTES
-        self._enrolment = Enrolment(store, networks, max_bundle_bytes)
+        self._enrolment = Enrolment(store, networks)
         self._cache: PreparedCache[PreparedSpeaker] = PreparedCache(
             max_cache_bytes, frozenset(networks.builtin), hooks.on_hit, hooks.on_miss
         )
@@ -164,7 +158,7 @@ class SpeakerRegistry(SpeakerListing):
         client: Client = STRANGER,
         access: Access | None = None,
     ) -> KnownSpeaker:
-        """Raises, beside what the Protocol names, UploadTooLarge and Overloaded."""
+        """Raises, beside what the Protocol names, Overloaded."""
         if name is not None:
             self._check_free(checked_name(name), client)
         return await self._register(partial(self._enrolment.enrol_bundle, bundle, name), client, access)
