@@ -18,6 +18,7 @@ from tests.models.networks import random_ids
 KIB, MIB = 1 << 10, 1 << 20
 LOOKAHEAD_TOKENS = 3
 VOCODER_LOOKAHEAD_SAMPLES = 1_800  # of Harmonic Vocos: four frames, and half a window that overlaps on
+PLACES = (15, 40)  # of chunks: the window of ten seconds is full; late in the stream
 BOTH = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -139,7 +140,7 @@ def test_step_of_the_language_model_copies_no_history(kind: Kind) -> None:
 @BOTH
 def test_chunk_does_no_more_than_it_must(kind: Kind) -> None:
     """More operations: each is a call, on a GPU a launch. More copies: each is bandwidth."""
-    work = voice(kind).chunk_work(at_chunk=15)
+    work, _ = voice(kind).chunk_work(1, *PLACES)
     assert 0 < work.num_operations <= BOUNDS[kind].chunk_operations, work.operations.most_common(12)
     assert work.copied_bytes <= BOUNDS[kind].chunk_copied_bytes, work.operations.most_common(12)
 
@@ -147,14 +148,14 @@ def test_chunk_does_no_more_than_it_must(kind: Kind) -> None:
 @BOTH
 def test_chunk_late_in_a_stream_does_what_one_in_its_full_window_does(kind: Kind) -> None:
     """More: something grows with the stream."""
-    early, late = (voice(kind).chunk_work(at_chunk) for at_chunk in (15, 40))
+    early, late = voice(kind).chunk_work(1, *PLACES)
     assert late.num_operations <= 1.05 * early.num_operations, late.operations - early.operations
     assert late.copied_bytes <= 1.05 * early.copied_bytes
 
 
 def test_four_streams_share_the_work_of_a_chunk() -> None:
     """Attention over each past is a stream's own; the rest is done once. More: streams are not batched."""
-    alone, together = (voice("torch").chunk_work(3, num_streams) for num_streams in (1, 4))
+    (alone,), (together,) = (voice("torch").chunk_work(num_streams, 3) for num_streams in (1, 4))
     assert together.num_operations <= 2 * alone.num_operations, together.operations - alone.operations
 
 

@@ -41,11 +41,17 @@ class Voice:
         wanted = self.session.tokens_wanted(states[0])
         self.session.step([StepInput(state, random_ids(1, wanted), False) for state in states])
 
-    def chunk_work(self, at_chunk: int, num_streams: int = 1) -> Work:
-        states = self.start(num_streams)
-        for _ in range(at_chunk):
-            self.feed(states)
-        return work_of(lambda: self.feed(states))
+    @cache  # noqa: B019  of the two voices there are
+    def chunk_work(self, num_streams: int, *places: int) -> list[Work]:
+        """Of the chunks at these places of one run, the first place first."""
+        states, found, num_fed = self.start(num_streams), list[Work](), 0
+        for place in places:
+            while num_fed < place:
+                self.feed(states)
+                num_fed += 1
+            found.append(work_of(lambda: self.feed(states)))
+            num_fed += 1
+        return found
 
     def decoder(self, num_rows: int) -> SpeechDecoder:
         """Rows that have begun and will not end soon."""

@@ -76,8 +76,8 @@ def test_it_is_understood(voice: Voice) -> None:
             heard = recogniser(samples, SAMPLE_RATE_HZ)
             errors += word_errors(read_words(text), heard)
             words += len(read_words(text))
-        tokens = reader.read_source_tokens(samples, SAMPLE_RATE_HZ)
-        assert len(voice.respeak(samples, speaker)) == TOKEN_SAMPLES * len(tokens)
+    tokens = reader.read_source_tokens(samples, SAMPLE_RATE_HZ)
+    assert len(voice.respeak(samples, ENGLISH[-1])) == TOKEN_SAMPLES * len(tokens)
     assert not voice.faults
     assert errors <= 0.3 * words, errors / words
 
@@ -86,9 +86,9 @@ def test_it_is_understood(voice: Voice) -> None:
 def test_a_single_word_is_said_once(voice: Voice, threads: ThreadPoolExecutor, word: str) -> None:
     """Said twice it takes twice the time: a training without rows of one word did so in 10 of 16 draws.
 
-    The language model knows of who speaks the accent alone; every second speaker has both.
+    The language model knows of who speaks the accent alone: an American and a British one draw what all do.
     """
-    for name in ENGLISH[::2]:
+    for name in ("wren", "birch"):
         spoken = threads.map(voice.speak, repeat(word), repeat(name), range(8))
         lengths = sorted(sum(map(len, chunks)) / TOKEN_SAMPLES for chunks in spoken)
         assert lengths[0] >= 8, (name, lengths)
