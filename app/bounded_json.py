@@ -14,7 +14,13 @@ class TooManyValues(json.JSONDecodeError):
 
 
 def loads(raw: bytes | str, max_values: int = MAX_VALUES) -> Any:
-    """Raise ValueError and RecursionError as `json.loads` does, and TooManyValues.
+    """Raise ValueError and RecursionError as `json.loads` does, and TooManyValues."""
+    check_values(raw, max_values)
+    return json.loads(raw)
+
+
+def check_values(raw: bytes | str, max_values: int) -> None:
+    """Raise TooManyValues.
 
     What stands before a value is counted; where that is too much, without what texts have of it.
     """
@@ -27,7 +33,6 @@ def loads(raw: bytes | str, max_values: int = MAX_VALUES) -> Any:
             num_values = sum(map(text.count, _BEFORE_VALUES))
     if num_values > max_values:
         raise TooManyValues(f"{TOO_MANY} about {num_values} values, at most {max_values} are taken", "", 0)
-    return json.loads(raw)
 
 
 def request_of(raw: bytes | str) -> Any:

@@ -11,7 +11,7 @@ from firstword.app.http.rpc.door import Door
 from firstword.app.http.rpc.fields import LARGE_MESSAGE_BYTES
 from firstword.app.http.rpc.fields import MAX_FIELDS as MAX_MESSAGE_FIELDS
 from firstword.app.surfaces.grpc.speech import SpeechService
-from firstword.app.surfaces.inference.http import MAX_NUMBERS
+from firstword.app.surfaces.inference.http import MAX_LISTS, MAX_NUMBERS
 from firstword.app.surfaces.inference.rpc import MAX_REQUESTS, MAX_UNANSWERED_BYTES
 from tests.support.serving import make_services
 
@@ -115,7 +115,8 @@ def limits_table() -> str:
         (
             "values of a body of JSON; fields of an object; a URL-encoded form",
             http,
-            f"{MAX_VALUES:,}, {MAX_NUMBERS:,} of `/v2`; {MAX_FIELDS}; {_kib(MAX_URLENCODED_BYTES)}",
+            f"{MAX_VALUES:,}, of `/v2` {MAX_NUMBERS:,}, {MAX_LISTS:,} of them lists; {MAX_FIELDS}; "
+            f"{_kib(MAX_URLENCODED_BYTES)}",
             "400",
         ),
         (

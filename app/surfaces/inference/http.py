@@ -8,9 +8,10 @@ from functools import partial
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
+from pydantic_core import from_json
 from starlette.responses import Response
 
-from firstword.app.bounded_json import TooManyValues, loads
+from firstword.app.bounded_json import TooManyValues, check_values
 from firstword.app.errors import InvalidRequest, ModelNotFound
 from firstword.app.http.errors import error_message, rejections_counted
 from firstword.app.http.limits import upload_body
@@ -21,12 +22,20 @@ from firstword.app.http.streaming import BodyResponse
 from firstword.app.surfaces.inference import models
 from firstword.app.surfaces.inference.inference import Caller, Inference, InferenceRequest
 from firstword.app.surfaces.inference.models import VERSION, Model
-from firstword.app.surfaces.inference.tensors import SentTensor, Tensor, TensorSpec, to_bytes
+from firstword.app.surfaces.inference.tensors import (
+    PART_ELEMENTS,
+    SentTensor,
+    Tensor,
+    TensorSpec,
+    to_bytes,
+    to_json,
+)
 
 HEADER_LENGTH: Final = "Inference-Header-Content-Length"
 
 PREFIX: Final = "/v2"
 MAX_NUMBERS: Final = 600_000  # of a request in JSON, more than a recording has; parsing lets nobody else run
+MAX_LISTS: Final = 50_000  # and objects among them, which take longer than numbers
 
 router = APIRouter(prefix=PREFIX, include_in_schema=False)  # described by the protocol itself
 Probe = Guard("public", checks_origin=False)
@@ -138,7 +147,8 @@ async def generate_stream(request: Request, name: str, version: str = "") -> Res
     return _event_response(inference, asked, request)
 
 
-Body = Callable[[InferenceRequest, Tensor], tuple[bytes, Mapping[str, str]]]
+Body = Callable[[InferenceRequest, Tensor], tuple[list[bytes], Mapping[str, str]]]
+"""Makes the parts of a body, and its headers."""
 
 
 def _whole_response(inference: Inference, asked: InferenceRequest, http: Request, body: Body) -> BodyResponse:
@@ -148,11 +158,12 @@ def _whole_response(inference: Inference, asked: InferenceRequest, http: Request
     async def parts() -> AsyncGenerator[bytes]:
         output = await inference.whole(asked, caller)
         content, own_headers = await asyncio.to_thread(body, asked, output)
-        headers.update(own_headers)
-        yield content
+        headers.update(own_headers, **{"Content-Length": str(sum(map(len, content)))})
+        for part in content:
+            yield part
 
     timeout_s = inference.service.limits.slow_listener_timeout_s
-    return BodyResponse(parts(), lambda: headers, timeout_s, caller.leave, is_whole=True)
+    return BodyResponse(parts(), lambda: headers, timeout_s, caller.leave)
 
 
 def _caller_of(http: Request) -> Caller:
@@ -167,7 +178,14 @@ def _event_response(inference: Inference, asked: InferenceRequest, http: Request
     async def parts() -> AsyncGenerator[bytes]:
         async with aclosing(inference.run(asked, caller)) as outputs:
             async for output in outputs:
-                yield b"data: " + _generated_body(asked, output)[0] + b"\n\n"
+                if output.size <= PART_ELEMENTS:
+                    content, _ = _generated_body(asked, output)
+                else:
+                    content, _ = await asyncio.to_thread(_generated_body, asked, output)
+                content[0] = b"data: " + content[0]
+                for part in content:
+                    yield part
+                yield b"\n\n"
 
     def report(error: Exception) -> bytes:
         return f"data: {json.dumps({'error': error_message(error)})}\n\n".encode()
@@ -180,12 +198,16 @@ def _event_response(inference: Inference, asked: InferenceRequest, http: Request
 def _json_object(raw: bytes) -> dict[str, Any]:
     """Raises InvalidRequest."""
     try:
-        content = loads(raw, MAX_NUMBERS)
+        check_values(raw, MAX_NUMBERS)
+        num_lists = raw.count(b"[") + raw.count(b"{")
+        if num_lists > MAX_LISTS:
+            raise TooManyValues(f"it has {num_lists} lists, at most {MAX_LISTS} are taken", "", 0)
+        content = from_json(raw)  # a sixth of the time that `json` takes for numbers
     except TooManyValues as error:
         raise InvalidRequest(
             f"the body is refused: {error.msg}; send large tensors as bytes, with {HEADER_LENGTH}"
         ) from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise InvalidRequest(f"the body is not valid JSON: {error}") from None
     if not isinstance(content, dict):
         raise InvalidRequest("the body must be a JSON object")
@@ -269,31 +291,33 @@ def _parameters(content: Mapping[str, Any]) -> Mapping[str, Any]:
     return parameters
 
 
-def _infer_body(asked: InferenceRequest, output: Tensor, as_binary: bool) -> tuple[bytes, Mapping[str, str]]:
+def _infer_body(
+    asked: InferenceRequest, output: Tensor, as_binary: bool
+) -> tuple[list[bytes], Mapping[str, str]]:
     spec = asked.model.output
     described: dict[str, Any] = {"name": spec.name, "datatype": spec.datatype, "shape": output.shape}
-    data = b""
-    if as_binary:
-        data = to_bytes(spec.datatype, output)
-        described["parameters"] = {"binary_data_size": len(data)}
-    else:
-        described["data"] = output.reshape(-1).tolist()
-    content = {"model_name": asked.model.name, "model_version": VERSION, "outputs": [described]}
-    if asked.id:
-        content["id"] = asked.id
+    content = {**_answer_to(asked), "outputs": [described]}
+    if not as_binary:
+        described["data"] = []
+        return _with_numbers(content, output), {"Content-Type": "application/json"}
+    data = to_bytes(spec.datatype, output)
+    described["parameters"] = {"binary_data_size": len(data)}
     header = json.dumps(content).encode()
-    if as_binary:
-        headers = {HEADER_LENGTH: str(len(header)), "Content-Type": "application/octet-stream"}
-        return header + data, headers
-    return header, {"Content-Type": "application/json"}
+    headers = {HEADER_LENGTH: str(len(header)), "Content-Type": "application/octet-stream"}
+    return [header, data], headers
 
 
-def _generated_body(asked: InferenceRequest, output: Tensor) -> tuple[bytes, Mapping[str, str]]:
-    content = {
-        "model_name": asked.model.name,
-        "model_version": VERSION,
-        asked.model.output.name: output.reshape(-1).tolist(),
-    }
-    if asked.id:
-        content["id"] = asked.id
-    return json.dumps(content).encode(), {"Content-Type": "application/json"}
+def _generated_body(asked: InferenceRequest, output: Tensor) -> tuple[list[bytes], Mapping[str, str]]:
+    content = {**_answer_to(asked), asked.model.output.name: []}
+    return _with_numbers(content, output), {"Content-Type": "application/json"}
+
+
+def _answer_to(asked: InferenceRequest) -> dict[str, Any]:
+    content = {"model_name": asked.model.name, "model_version": VERSION}
+    return content | {"id": asked.id} if asked.id else content
+
+
+def _with_numbers(content: dict[str, Any], numbers: Tensor) -> list[bytes]:
+    """Return the parts of JSON whose last list, which is empty, has these numbers."""
+    begin, _, end = json.dumps(content).encode().rpartition(b"[]")
+    return [begin, *to_json(numbers), end]

@@ -1,5 +1,6 @@
 """Tensors of the Open Inference Protocol: their types, their bytes, their JSON."""
 
+import json
 import math
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -146,6 +147,17 @@ def _parts(values: Any) -> Iterator[Any]:
 def to_bytes(datatype: str, array: Tensor) -> bytes:
     assert datatype != "BYTES", "no output is of strings"
     return np.ascontiguousarray(array, DTYPES[datatype]).tobytes()
+
+
+def to_json(array: Tensor) -> list[bytes]:
+    """Return a list of numbers in parts: while one is made, no other thread runs."""
+    flat = array.reshape(-1)
+    parts = [
+        json.dumps(flat[begin : begin + PART_ELEMENTS].tolist())[1:-1].encode()
+        for begin in range(0, flat.size, PART_ELEMENTS)
+    ]
+    between = [part for one in parts for part in (b", ", one)]
+    return [b"[", *between[1:], b"]"]
 
 
 def _split_strings(spec: TensorSpec, raw: bytes, count: int) -> list[bytes]:

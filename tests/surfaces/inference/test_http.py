@@ -2,6 +2,9 @@
 
 import io
 import json
+import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +12,9 @@ import pytest
 import soundfile
 
 from firstword.app.errors import Overloaded, SynthesisFailed
+from firstword.app.surfaces.inference import http
+from firstword.app.surfaces.inference.http import MAX_LISTS, MAX_NUMBERS
+from firstword.app.surfaces.inference.inference import Inference, InferenceRequest
 from tests.support.fake_engine import FakeEngine, speech
 from tests.support.serving import HELLO, in_process, make_services
 
@@ -117,3 +123,54 @@ async def test_every_error_of_v2_is_plain_text_and_health_needs_no_key() -> None
         assert answer.status_code == status
         assert isinstance(answer.json()["error"], str)
     assert (known.status_code, server.json()["name"]) == (200, "firstword")
+
+
+def test_a_body_of_as_many_numbers_as_may_be_is_read_quickly() -> None:
+    """Of the event loop's time this is all: parsing lets no other thread run."""
+    numbers = np.random.default_rng(1).uniform(-1, 1, MAX_NUMBERS - 100).astype(np.float32).tolist()
+    raw = json.dumps({"reference_wav": numbers}).encode()
+    assert http._json_object(raw) == {"reference_wav": numbers}
+    assert _cpu_s(lambda: http._json_object(raw)) < _cpu_s(lambda: json.loads(raw)) / 2
+
+
+def _cpu_s(work: Callable[[], object]) -> float:
+    took_s = []
+    for _ in range(3):
+        began_s = time.thread_time()
+        work()
+        took_s.append(time.thread_time() - began_s)
+    return min(took_s)
+
+
+async def test_more_lists_than_a_tensor_has_rows_are_refused() -> None:
+    async with in_process(make_services()) as client:
+        answer = await client.post(GENERATE, content=b'{"target_text":[' + b"[]," * MAX_LISTS + b"[]]}")
+    assert answer.status_code == 400
+    assert f"it has {MAX_LISTS + 3} lists, at most {MAX_LISTS} are taken" in answer.text
+
+
+@pytest.mark.parametrize("is_event", [False, True], ids=["whole", "event"])
+async def test_while_a_long_output_is_written_others_run(is_event: bool) -> None:
+    inference = Inference(make_services())
+    asked = InferenceRequest(inference.find("cosyvoice2"), 'a, [] and "b"', {})
+    output = np.random.default_rng(1).uniform(-1, 1, (1, 1_000_000)).astype(np.float32)
+    bodies: list[bytes] = []
+
+    def write() -> None:
+        made, _ = http._generated_body(asked, output) if is_event else http._infer_body(asked, output, False)
+        bodies.append(b"".join(made))
+
+    writing = threading.Thread(target=write)
+    began_s = last_s = time.perf_counter()
+    longest_s = 0.0
+    writing.start()
+    while writing.is_alive():
+        writing.join(0.001)
+        now_s = time.perf_counter()
+        longest_s = max(longest_s, now_s - last_s)
+        last_s = now_s
+    assert longest_s < (last_s - began_s) / 2
+    content = json.loads(bodies[0])
+    assert content["id"] == asked.id
+    numbers = content["waveform"] if is_event else content["outputs"][0]["data"]
+    np.testing.assert_array_equal(np.array(numbers, np.float32), output[0])
