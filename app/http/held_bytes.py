@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from heapq import heapify, heappop
 from typing import Final
 
@@ -16,6 +17,9 @@ MIN_BODY_BYTES: Final = 16 * 1024  # as which a smaller body counts: its connect
 GRACE_S = 2.0  # behind its pace, an upload is late
 MESSAGE_GRACE_S = 10.0  # the same of a message of gRPC, which does not tell how much of it has come
 PART_OF_BEGUN = 1 / 64  # an upload of which less has come has not begun, and has nothing to lose
+TURN_S = 30.0  # for so long one upload of a client that held nothing before is not given up for new ones
+HALF_LIFE_S: Final = 300.0  # after which what a client has held counts half
+MAX_REMEMBERED: Final = 1024  # clients that hold nothing now
 
 
 class Upload:
@@ -107,17 +111,34 @@ class HeldBytes:
             upload.hold(num_bytes)
             yield upload
         finally:
-            self._room_of(upload).remove(upload)
+            self._room_of(upload).remove(upload, self._clock())
 
     def _add(self, upload: Upload, more: int) -> None:
-        self._room_of(upload).remove(upload)
+        now_s = self._clock()
+        self._room_of(upload).remove(upload, now_s)
         upload.num_bytes += more
         room = self._room_of(upload)
-        room.put(upload)
-        room.check(upload, self._clock())
+        room.put(upload, now_s)
+        room.check(upload, now_s)
 
     def _room_of(self, upload: Upload) -> "_Room":
         return self._small if upload.num_bytes <= self._small_bytes else self._large
+
+
+@dataclass(slots=True)
+class _Share:
+    """What one client holds, and has held of late."""
+
+    num_bytes: int = 0
+    byte_s: float = 0.0
+    counted_s: float = 0.0  # when that was counted
+
+    def count(self, now_s: float) -> float:
+        """Return the bytes times seconds until now."""
+        seconds = now_s - self.counted_s
+        self.byte_s = self.byte_s * 0.5 ** (seconds / HALF_LIFE_S) + self.num_bytes * seconds
+        self.counted_s = now_s
+        return self.byte_s
 
 
 class _Room:
@@ -127,30 +148,41 @@ class _Room:
         self._max_bytes = max_bytes
         self._max_of_one = int(PART_OF_HELD * max_bytes)
         self.num_bytes = 0
-        self._num_of: Counter[str] = Counter()  # by client
+        self._shares: dict[str, _Share] = {}  # by client
+        self._left: dict[str, _Share] = {}  # of clients that hold nothing now, the latest last
         self._uploads: dict[Upload, None] = {}
 
-    def put(self, upload: Upload) -> None:
+    def put(self, upload: Upload, now_s: float) -> None:
         """Do nothing where it holds nothing: it could make no room."""
         if not upload.num_bytes:
             return
         self._uploads[upload] = None
         self.num_bytes += upload.num_bytes
-        self._num_of[upload.client] += upload.num_bytes
+        if upload.client not in self._shares:
+            self._shares[upload.client] = self._left.pop(upload.client, None) or _Share(counted_s=now_s)
+        share = self._shares[upload.client]
+        share.count(now_s)
+        share.num_bytes += upload.num_bytes
 
-    def remove(self, upload: Upload) -> None:
+    def remove(self, upload: Upload, now_s: float) -> None:
         """Do nothing where it is not here: it was never put, or was given up."""
         if upload not in self._uploads:
             return
         del self._uploads[upload]
         self.num_bytes -= upload.num_bytes
-        self._num_of[upload.client] -= upload.num_bytes
-        if not self._num_of[upload.client]:
-            del self._num_of[upload.client]
+        share = self._shares[upload.client]
+        share.count(now_s)
+        share.num_bytes -= upload.num_bytes
+        if not share.num_bytes:
+            self._left[upload.client] = self._shares.pop(upload.client)
+            if len(self._left) > MAX_REMEMBERED:
+                del self._left[next(iter(self._left))]
 
     def check(self, upload: Upload, now_s: float) -> None:
         """Raise Overloaded where an upload that was put here is too much, and nobody can make room."""
-        if upload.num_bytes < self._num_of[upload.client] > self._max_of_one:
+        if not upload.num_bytes:
+            return
+        if upload.num_bytes < self._shares[upload.client].num_bytes > self._max_of_one:
             raise Overloaded(
                 f"this client's uploads are more than {self._max_of_one} bytes at once; retry later", 1
             )
@@ -159,7 +191,7 @@ class _Room:
             if not chosen:
                 raise Overloaded("the server is receiving too many uploads at once; retry later", 1)
             for one in chosen:
-                self.remove(one)
+                self.remove(one, now_s)
                 one.is_given_up = True
                 assert one.give_up is not None, "only what comes is chosen"
                 one.give_up()
@@ -168,29 +200,36 @@ class _Room:
         """Return what is given up to let an upload in, or nothing where that is not enough.
 
         First what is late; then of other clients what has not begun; then of clients that hold more than that
-        of this upload, who holds most first. Of each that of which the least part has come.
+        of this upload, who holds most first; then of those that have held more of late, by a turn. Of each
+        that of which the least part has come.
         """
-        num_own = self._num_of[upload.client]
-        order: list[tuple[int, int, float, int, Upload]] = []
+        own = self._shares[upload.client]
+        own.count(now_s)
+        order: list[tuple[int, float, float, int, Upload]] = []
         for age, one in enumerate(self._uploads):  # the oldest is the first of equal ones
             if one.give_up is None or one is upload:
                 continue
             part_come = one.num_come / one.num_bytes
+            share = self._shares[one.client]
+            more_byte_s = share.count(now_s) - own.byte_s
             if one.due_s <= now_s:
                 order.append((0, 0, part_come, age, one))
             elif one.client == upload.client:
                 continue
             elif part_come < PART_OF_BEGUN and one.s_per_byte:
-                order.append((1, 0, part_come, age, one))
-            elif self._num_of[one.client] > num_own:
-                order.append((2, -self._num_of[one.client], part_come, age, one))
+                order.append((1, -more_byte_s, part_come, age, one))
+            elif share.num_bytes > own.num_bytes:
+                order.append((2, -share.num_bytes, part_come, age, one))
+            elif more_byte_s > TURN_S * one.num_bytes:
+                order.append((3, -more_byte_s, part_come, age, one))
         heapify(order)
         excess = self.num_bytes - self._max_bytes
         num_given_up: Counter[str] = Counter()  # bytes, by client
         chosen: list[Upload] = []
         while order and excess > 0:
             kind, *_, one = heappop(order)
-            if kind == 2 and self._num_of[one.client] - num_given_up[one.client] <= num_own:
+            num_kept = self._shares[one.client].num_bytes - num_given_up[one.client]
+            if kind == 2 and num_kept <= own.num_bytes:
                 continue
             chosen.append(one)
             excess -= one.num_bytes

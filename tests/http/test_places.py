@@ -8,7 +8,7 @@ import pytest
 
 from firstword.app.errors import Overloaded
 from firstword.app.http.connection_limits import Places, Readers
-from firstword.app.http.held_bytes import HeldBytes, Upload
+from firstword.app.http.held_bytes import MAX_REMEMBERED, TURN_S, HeldBytes, Upload
 
 pytestmark = pytest.mark.anyio
 
@@ -180,6 +180,117 @@ def test_heads_sent_again_and_again_keep_no_upload_out() -> None:
         for number in range(7, 20):
             come(f"head {number}", 9)
     assert given_up == [f"head {number}" for number in range(14)]
+
+
+class Guest:
+    """A client that sends one upload of 10 bytes after the other, each given up or ended after some seconds."""
+
+    def __init__(self, held: HeldBytes, name: str, s_per_byte: float) -> None:
+        """s_per_byte: 0 as of a message of gRPC."""
+        self._held = held
+        self._name = name
+        self._s_per_byte = s_per_byte
+        self._sending = ExitStack()
+        self._upload: Upload | None = None
+        self.num_given_up = 0
+
+    def come(self) -> bool:
+        """Begin an upload instead of the one before; return whether it is let in."""
+        self._sending.close()
+        with ExitStack() as stack:
+            try:
+                upload = stack.enter_context(self._held.held(self._name, 10))
+            except Overloaded:
+                return False
+            grace_s = None if self._s_per_byte else 10.0
+            stack.enter_context(upload.coming(self._be_given_up, self._s_per_byte, grace_s))
+            upload.came(1)
+            self._upload, self._sending = upload, stack.pop_all()
+        return True
+
+    def send(self) -> None:
+        """Send some more of the upload."""
+        if self._upload is not None and self._s_per_byte:
+            self._upload.came(1)
+
+    def leave(self) -> None:
+        self._sending.close()
+
+    def _be_given_up(self) -> None:
+        self.num_given_up += 1
+
+
+@pytest.mark.parametrize(("s_per_byte", "every_s"), [(0.0, 10), (3.0, 4)], ids=["messages", "bodies"])
+def test_uploads_sent_again_and_again_keep_those_of_others_out_for_a_turn(
+    s_per_byte: float, every_s: int
+) -> None:
+    """Six clients whose uploads are each ended before they are late."""
+    clock = Clock()
+    held = HeldBytes(60, small_bytes=0, clock=clock)
+    others = [Guest(held, f"other {number}", s_per_byte) for number in range(6)]
+    ann = Guest(held, "ann", s_per_byte)
+    waits: list[float] = []
+    asked_s: float | None = None
+    stays_until_s = 0.0
+    for _ in range(10 * 60):
+        clock.now_s += 1
+        if clock.now_s % every_s == 0:
+            for other in others:
+                other.come()
+        if clock.now_s % 60 == 0:
+            asked_s = clock.now_s  # each minute she has a recording, and retries each second
+        if asked_s is not None and ann.come():
+            waits.append(clock.now_s - asked_s)
+            asked_s, stays_until_s = None, clock.now_s + 9
+        ann.send()
+        if clock.now_s == stays_until_s:
+            ann.leave()
+    assert len(waits) == 10
+    assert max(waits) == 0
+    assert ann.num_given_up == 0
+
+
+def test_the_first_upload_of_a_client_stays_for_a_turn() -> None:
+    clock = Clock()
+    held = HeldBytes(60, small_bytes=0, clock=clock)
+    guests = [Guest(held, f"guest {number}", 100.0) for number in range(6)]
+    assert all(guest.come() for guest in guests)
+    clock.now_s = TURN_S
+    assert not Guest(held, "eve", 100.0).come()
+    clock.now_s += 1
+    assert Guest(held, "eve", 100.0).come()
+    assert sum(guest.num_given_up for guest in guests) == 1
+
+
+def test_clients_that_left_are_remembered_to_a_number() -> None:
+    held = HeldBytes(60, small_bytes=0, clock=Clock())
+    for number in range(MAX_REMEMBERED + 10):
+        with held.held(f"guest {number}", 10):
+            pass
+    assert len(held._large._left) == MAX_REMEMBERED
+    assert not held._large._shares
+
+
+def test_heads_that_come_faster_than_a_body_do_not_take_its_place() -> None:
+    """The first byte of a body comes a while after its head; others' heads come all the time."""
+    clock = Clock()
+    held = HeldBytes(60, small_bytes=0, clock=clock)
+    given_up: list[str] = []
+    with ExitStack() as stack:
+
+        def come(client: str) -> None:
+            with suppress(Overloaded):
+                upload = stack.enter_context(held.held(client, 10))
+                stack.enter_context(upload.coming(partial(given_up.append, client), s_per_byte=3.0))
+                clock.now_s += 0.001
+
+        for number in range(3000):
+            come(f"other {number % 12}")
+        come("ann")
+        for number in range(100):
+            come(f"other {number % 12}")
+    assert len(given_up) > 3000
+    assert "ann" not in given_up
 
 
 def test_what_holds_nothing_is_not_ended_for_others() -> None:
