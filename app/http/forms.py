@@ -37,6 +37,19 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 class MemoryParser(MultiPartParser):
     spool_max_size = 0  # never to a file: a voice is on no disk unless it is registered
 
+    def on_part_data(self, data: bytes, start: int, end: int) -> None:
+        """Raise InvalidRequest for a text that is too long."""
+        part = self._current_part
+        num_bytes = len(part.data) + end - start
+        if part.file is None and num_bytes > self.max_part_size:
+            name = part.field_name[:60]
+            raise InvalidRequest(
+                f"of the field `{name}` came {num_bytes} bytes and more; expected {self.max_part_size} "
+                "at most of a text: send less, or as a file, with a `filename`, where it is a recording",
+                name,
+            )
+        super().on_part_data(data, start, end)
+
 
 class MemoryRequest(Request):
     """A request whose form never touches a disk, and whose JSON is parsed off the event loop where large."""
@@ -52,7 +65,10 @@ class MemoryRequest(Request):
                     parser = MemoryParser(self.headers, stream, max_files=MAX_FILES, max_fields=MAX_FIELDS)
                     self._form = await parser.parse()
             except MultiPartException as error:
-                raise HTTPException(400, error.message) from error
+                raise InvalidRequest(
+                    f"the form cannot be read: {error.message.rstrip('.')}; send multipart/form-data of at "
+                    f"most {MAX_FIELDS} texts and {MAX_FILES} files"
+                ) from error
         return self._form
 
     async def json(self) -> Any:

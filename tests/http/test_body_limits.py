@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from firstword.app.errors import Overloaded
 from firstword.app.http import held_bytes
 from firstword.app.http.bodies import LINGER_BYTES
+from firstword.app.http.forms import MAX_FIELDS
 from firstword.app.http.held_bytes import HeldBytes
 from firstword.app.http.limits import speech_body_bytes
 from tests.support.fake_engine import FakeEngine
@@ -291,3 +292,26 @@ async def test_a_body_is_no_longer_counted_once_its_request_is_over() -> None:
             assert (await client.post("/speakers", **upload)).status_code == 201
             assert (await client.post("/speakers", files={"audio": bytes(11 * MIB)})).status_code == 413
         assert (await client.post("/tts", json={"text": "Hi."})).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/tts", "/speakers", "/inference_zero_shot"])
+async def test_a_text_of_a_form_that_is_too_long_is_told_so(path: str) -> None:
+    async with in_process(make_services()) as client:
+        fields = {"audio": (None, b"a" * (MIB + 9)), "name": (None, b"bo")}
+        answer = await client.post(path, files=fields)
+    message = error_of(answer)["message"] or ""
+    assert (answer.status_code, error_of(answer)["param"]) == (400, "audio")
+    assert "of the field `audio` came " in message
+    assert f"expected {MIB} at most of a text: send less, or as a file, with a `filename`" in message
+
+
+async def test_what_is_wrong_with_a_form_is_said() -> None:
+    async with in_process(make_services()) as client:
+        many = [(f"f{number}", (None, b"a")) for number in range(MAX_FIELDS + 1)]
+        answers = [
+            await client.post("/tts", files=many),
+            await client.post("/tts", headers=FORM_TYPE, content=b"--y\r\n\r\n--y--"),
+        ]
+    assert [answer.status_code for answer in answers] == [400, 400]
+    assert "number of fields is 64; send multipart/form-data" in (error_of(answers[0])["message"] or "")
+    assert "the form cannot be read: Invalid multipart data" in (error_of(answers[1])["message"] or "")

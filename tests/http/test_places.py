@@ -183,7 +183,7 @@ def test_heads_sent_again_and_again_keep_no_upload_out() -> None:
 
 
 class Guest:
-    """A client that sends one upload of 10 bytes after the other, each given up or ended after some seconds."""
+    """A client that sends one upload of 10 bytes after the other."""
 
     def __init__(self, held: HeldBytes, name: str, s_per_byte: float) -> None:
         """s_per_byte: 0 as of a message of gRPC."""
