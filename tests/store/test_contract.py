@@ -286,6 +286,29 @@ def test_batch_has_its_room_and_a_repeated_request_makes_one(replicas: Replicas)
     assert store.add("anna", [item], SECOND).id != made.id
 
 
+def test_a_client_with_its_part_of_the_disk_leaves_the_rest_to_others(replicas: Replicas) -> None:
+    store = replicas.open().batches(max_bytes=1000)
+    item = NewItem("1", "wav", "{}")
+    with pytest.raises(StoreFull, match="batches of this key take 0 MB"):
+        store.add("anna", [NewItem("1", "wav", "x" * 501)])
+    first = store.add("anna", [item])
+    store.add("anna", [item])
+    job = store.take()
+    assert job is not None
+    store.finish(job, 600, 1.0)
+    with pytest.raises(StoreFull, match="download and delete finished ones"):
+        store.add("anna", [item])
+    store.add("ben", [item])
+    job = store.take()
+    assert job is not None
+    assert job.owner == "ben"  # before what anna has waiting
+    assert store.take() is None
+    store.delete(first.id)
+    job = store.take()
+    assert job is not None
+    assert job.owner == "anna"
+
+
 def test_usage_of_all_servers_is_one_sum_and_the_secret_is_shared(replicas: Replicas) -> None:
     one, other = replicas.open().usage(), replicas.open().usage()
     one.add({"anna": UsedByClient(1, 10, 1.5)})

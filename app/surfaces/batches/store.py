@@ -28,6 +28,7 @@ LOCK_TIMEOUT_S: Final = 1.0
 REPLICA: Final = "replica-"  # and its name: a folder of audio that is not in the database yet
 AUDIO_PIECE_BYTES: Final = 1 << 20  # of audio in a database
 MAX_BATCHES: Final = 200  # batches of one owner, with the finished ones
+PART_OF_DISK: Final = 1 / 2  # that one owner may have, where there are keys; what is being spoken may pass it
 
 ItemState = Literal["queued", "running", "done", "failed", "cancelled"]
 BatchState = Literal["queued", "running", "done", "cancelled"]
@@ -70,6 +71,7 @@ SELECT b.id, b.owner, b.created_at, b.is_cancelled, count(*),
     sum(i.num_bytes), sum(i.audio_s)
 FROM batches b JOIN items i ON i.batch = b.number
 """
+USED: Final = "coalesce(sum(i.num_bytes), 0) + coalesce(sum(length(i.request)), 0)"
 
 logger = logging.getLogger(__name__)
 
@@ -241,7 +243,9 @@ class BatchStore:
                 f"this key has {num_batches} batches, {unfinished} of them not finished; at "
                 f"most {MAX_BATCHES} and {MAX_UNFINISHED} may be: wait for some, or delete some"
             )
-        self._check_space(sum(len(item.request) for item in items))
+        num_bytes = sum(len(item.request) for item in items)
+        self._check_share(owner, num_bytes)
+        self._check_space(num_bytes)
         (batch,) = database.execute(
             "INSERT INTO batches (id, owner, created_at) VALUES (?, ?, ?) RETURNING number",
             (id, owner, int(time.time())),
@@ -371,14 +375,19 @@ class BatchStore:
     def take(self) -> Job | None:
         """Return the next item to speak, as running; None: there is none.
 
-        Of several batches the items take turns by their numbers. Raises StoreFull while there is no room.
+        Of several batches the items take turns by their numbers; those of an owner who has his part of the
+        disk wait. Raises StoreFull while there is no room.
         """
         database = self._file()
         with database.writing():
             self._requeue_of_dead()
             found = database.execute(
                 f"""SELECT i.batch, i.number, request, suffix FROM items i WHERE state = 'queued'
-                ORDER BY i.number, i.batch LIMIT 1 {database.skip_locked}"""
+                AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.number = i.batch AND b.owner IN
+                (SELECT b.owner FROM batches b JOIN items i ON i.batch = b.number WHERE b.owner != ''
+                GROUP BY b.owner HAVING {USED} > ?))
+                ORDER BY i.number, i.batch LIMIT 1 {database.skip_locked}""",
+                (self._max_of_one,),
             ).fetchone()
             if found is None:
                 return None
@@ -553,14 +562,34 @@ class BatchStore:
     def _path(self, id: str, number: int, suffix: str) -> Path:
         return (self._directory or Path()) / id / f"{number}.{suffix}"
 
+    @property
+    def _max_of_one(self) -> int:
+        return int(PART_OF_DISK * self.max_bytes)
+
+    def _check_share(self, owner: str, num_bytes: int) -> None:
+        """Raise StoreFull where an owner would have more than his part. Within a transaction."""
+        if not owner:  # there are no keys, and so no others
+            return
+        used = (
+            self._file()
+            .execute(
+                f"SELECT {USED} FROM batches b JOIN items i ON i.batch = b.number WHERE b.owner = ?", (owner,)
+            )
+            .fetchone()[0]
+        )
+        if used + num_bytes > self._max_of_one:
+            raise StoreFull(
+                f"batches of this key take {used / 2**20:.0f} MB of the {self._max_of_one / 2**20:g} MB that "
+                "one key's may have, half of FIRSTWORD_BATCH_DISK_MB; download and delete finished ones"
+            )
+
     def _check_space(self, num_bytes: int, spare_bytes: int = 0) -> None:
         """Count bytes to be stored; raise StoreFull without room for them and as many to spare.
 
         Within a transaction.
         """
         assert self._database is not None, "within a transaction"
-        query = "SELECT coalesce(sum(num_bytes), 0) + coalesce(sum(length(request)), 0) FROM items"
-        used = int(self._database.execute(query).fetchone()[0])
+        used = int(self._database.execute(f"SELECT {USED} FROM items i").fetchone()[0])
         with self._lock:
             self._free_bytes = self.max_bytes - used
             if self._free_bytes < self._writing_bytes.total() + num_bytes + spare_bytes:
