@@ -159,7 +159,7 @@ class _Room:
         self._uploads[upload] = None
         self.num_bytes += upload.num_bytes
         if upload.client not in self._shares:
-            self._shares[upload.client] = self._left.pop(upload.client, None) or _Share(counted_s=now_s)
+            self._shares[upload.client] = self._left.pop(upload.client, _Share(counted_s=now_s))
         share = self._shares[upload.client]
         share.count(now_s)
         share.num_bytes += upload.num_bytes
