@@ -19,6 +19,7 @@ export class Client {
   #key;
   #fetch;
   #socket;
+  #speaker = ""; // of the last speech: a proxy sends one speaker's requests to one server
 
   /**
    * @param {string} [url] left out in a page: the server that the page is from
@@ -51,6 +52,7 @@ export class Client {
    * @param {Record<string, unknown>} [options]
    */
   open(options = {}) {
+    this.#speaker = String(options.speaker ?? "");
     return new Speech(this.#socket, options);
   }
 
@@ -134,12 +136,14 @@ export class Client {
   #post(body, signal) {
     /** @type {Record<string, string>} */
     const headers = { "Content-Type": "application/json" };
+    if (body.speaker) headers["X-Speaker"] = encodeURIComponent(String(body.speaker));
     return this.request("/tts", { method: "POST", headers, body: JSON.stringify(body), ...(signal && { signal }) });
   }
 
   #socketAddress() {
     const address = new URL(`${this.#url.replace(/^http/, "ws")}/tts/stream`);
     if (this.#key()) address.searchParams.set("api_key", this.#key()); // a browser sends no headers
+    if (this.#speaker) address.searchParams.set("speaker", this.#speaker);
     return address;
   }
 

@@ -313,6 +313,21 @@ const STORIES = {
     assert.deepEqual(asked, ["https://example.org/voice/speakers", "wss://example.org/voice/tts/stream"]);
   },
 
+  async "tells proxies who speaks"() {
+    const told = [];
+    const proxied = new Client("https://example.org", {
+      fetch: async (_, { headers }) => told.push(headers.get("X-Speaker")) && new Response("sound"),
+      WebSocket: class {
+        constructor(address) {
+          told.push(address.searchParams.get("speaker"));
+        }
+      },
+    });
+    await proxied.render(HELLO, { speaker: "Jürgen" });
+    proxied.open({ speaker: "Jürgen" });
+    assert.deepEqual(told, ["J%C3%BCrgen", "Jürgen"]);
+  },
+
   async "counts what was heard behind a slow output"() {
     const { context, sources } = fakeAudio();
     let hasEnded = () => {};
