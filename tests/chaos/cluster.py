@@ -20,6 +20,7 @@ import httpx
 import yaml
 
 from firstword.app.postgresql import migrate
+from tests.chaos.disk import Disk, own_disk
 from tests.chaos.wire import Wire
 from tests.e2e.server import Server, serving
 from tests.support.checkpoints import small_checkpoint
@@ -43,6 +44,7 @@ class Cluster:
     store: str  # by way of `to_database`
     to_database: Wire
     to_servers: list[Wire]  # of Envoy
+    disk: Disk | None  # of the database; None: it shares one
 
     def start(self, number: int, port: int = 0) -> None:
         """Start a server, or another in the place of one that was killed."""
@@ -77,14 +79,15 @@ def free_port() -> int:
 @contextmanager
 def cluster(directory: Path) -> Iterator[Cluster]:
     with ExitStack() as stack:
-        postgres = stack.enter_context(postgres_server())
+        disk = stack.enter_context(own_disk())
+        postgres = stack.enter_context(postgres_server(disk and disk.path))
         store = postgres.new_database()
         migrate(store)
         stacks = [stack.enter_context(ExitStack()) for _ in range(2)]
         to_database = stack.enter_context(Wire("127.0.0.1", postgres.port).open())
         store = store.replace(f":{postgres.port}/", f":{to_database.port}/")
         servers: list[Server] = [None, None]  # type: ignore[list-item]
-        made = Cluster(postgres, servers, stacks, "", directory, store, to_database, [])
+        made = Cluster(postgres, servers, stacks, "", directory, store, to_database, [], disk)
         small_checkpoint("cosyvoice2")  # written before both want it
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(made.start, range(2)))
@@ -156,6 +159,7 @@ async def listen(client: httpx.AsyncClient, text: str, speaker: str, heard: Hear
             heard.status = answer.status_code
             if heard.status != 200:
                 heard.refusal = (await answer.aread()).decode()
+                return heard
             async for piece in answer.aiter_raw():
                 now = time.monotonic()
                 heard.longest_gap_s = max(heard.longest_gap_s, now - at) if heard.num_bytes else 0.0
@@ -164,10 +168,11 @@ async def listen(client: httpx.AsyncClient, text: str, speaker: str, heard: Hear
                     heard.late_s = max(heard.late_s, now - played_until)
                 played_until = max(played_until, now) + len(piece) / BYTES_PER_S
                 heard.num_bytes += len(piece)
-        heard.is_whole = heard.status == 200
+        heard.is_whole = True
     except httpx.HTTPError:
         heard.is_whole = False
-    heard.ended_at = time.monotonic()
+    finally:
+        heard.ended_at = time.monotonic()
     return heard
 
 

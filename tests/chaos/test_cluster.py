@@ -2,16 +2,19 @@
 
 import asyncio
 import logging
+import resource
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
+import psycopg
 import pytest
 
 from tests.chaos.cluster import CHECKPOINT, ENVOY, SERVED_BY, Cluster, Heard, cluster, listen, until
-from tests.chaos.wire import State
+from tests.chaos.wire import SLOW_S, State
 from tests.speakers.recordings import recording
 
 pytestmark = [
@@ -23,6 +26,7 @@ pytestmark = [
 
 logger = logging.getLogger(__name__)
 
+FULL_S = 4.0  # of a full disk: some beats of the servers
 NOTICED_S = 2.5  # within which Envoy knows that one does not answer
 SENTENCE = "The quick brown fox runs on. " * (48 if CHECKPOINT else 1)  # half a minute of random weights
 LONG = SENTENCE * (2 if CHECKPOINT else 24)
@@ -35,9 +39,10 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield made
 
 
-async def enrolled(url: str, name: str) -> httpx.Response:
-    async with httpx.AsyncClient(base_url=url, timeout=30) as client:
-        return await client.post("/speakers", data={"name": name}, files={"audio": ("a.wav", recording(2.0))})
+async def enrolled(url: str, name: str, recording_s: float = 2.0) -> httpx.Response:
+    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+        audio = ("a.wav", recording(recording_s))
+        return await client.post("/speakers", data={"name": name}, files={"audio": audio})
 
 
 async def spoken(url: str, speaker: str) -> httpx.Response:
@@ -59,10 +64,7 @@ async def test_speaker_of_one_server_is_spoken_by_the_other_at_once(parts: Clust
 
 
 async def test_database_that_dies_ends_no_stream_and_stops_no_known_speaker(parts: Cluster) -> None:
-    assert (await enrolled(parts.url, "eva")).status_code == 201
-    for server in parts.servers:
-        await until(lambda url=server.url: httpx.get(f"{url}/speakers/eva").status_code == 200)
-        assert (await spoken(server.url, "eva")).status_code == 200  # it is in its memory then
+    await ready_at_both(parts, "eva")
     heard = [Heard() for _ in range(2)]
     async with httpx.AsyncClient(base_url=parts.url, timeout=60) as client, asyncio.TaskGroup() as tasks:
         for one in heard:
@@ -129,10 +131,7 @@ async def test_a_bad_network_before_a_server_delays_its_streams_and_cuts_none(
 
 
 async def test_a_database_that_is_cut_off_stops_writes_alone(parts: Cluster) -> None:
-    assert (await enrolled(parts.url, "una")).status_code == 201
-    for server in parts.servers:
-        await until(lambda url=server.url: httpx.get(f"{url}/speakers/una").status_code == 200)
-        assert (await spoken(server.url, "una")).status_code == 200
+    await ready_at_both(parts, "una")
     parts.to_database.state = "cut"
     cut_at = time.monotonic()
     try:
@@ -150,6 +149,117 @@ async def test_a_database_that_is_cut_off_stops_writes_alone(parts: Cluster) -> 
         "the database was cut off: a write was refused after %.1f s, one succeeded %.1f s after the cut",
         *(refused_s, time.monotonic() - healed_at),
     )
+
+
+@pytest.mark.cluster
+async def test_a_slow_way_to_the_database_delays_writes_alone(parts: Cluster) -> None:
+    await ready_at_both(parts, "ina")
+    took_s = []
+    for state in ("whole", "slow"):
+        parts.to_database.state = state
+        try:
+            for ask in (spoken(parts.url, "ina"), enrolled(parts.url, f"ian-{state}")):
+                began_at = time.monotonic()
+                assert (await ask).status_code in (200, 201)
+                took_s.append(time.monotonic() - began_at)
+        finally:
+            parts.to_database.state = "whole"
+    logger.warning(
+        "speech and a write took %s s, with a slow way to the database %s s", took_s[:2], took_s[2:]
+    )
+    assert took_s[3] > 4 * SLOW_S  # a transaction's two ways and more
+
+
+async def test_a_full_disk_of_the_database_stops_writes_alone(parts: Cluster) -> None:
+    if parts.disk is None:
+        pytest.skip("needs to mount a disk in memory: Linux, as root")
+    await ready_at_both(parts, "ute")  # and in their memory
+    heard = Heard()
+    new: dict[str, httpx.Response] = {}
+    batches: list[httpx.Response] = []
+    async with httpx.AsyncClient(base_url=parts.url, timeout=60) as client, asyncio.TaskGroup() as tasks:
+        tasks.create_task(listen(client, SENTENCE, "ute", heard))
+        await until(lambda: heard.num_bytes > 0)
+        with parts.disk.full():
+            full_at = time.monotonic()
+            while time.monotonic() - full_at < FULL_S:
+                name = f"full-{len(new)}"
+                new[name] = await enrolled(parts.servers[len(new) % 2].url, name)
+                batches.append(await ordered(client))
+            await both_speak(parts, "ute")
+        freed_at = time.monotonic()
+        while (await enrolled(parts.url, "isa")).status_code != 201:
+            assert time.monotonic() - freed_at < 15  # 1 on a machine that does nothing else
+        again_s = time.monotonic() - freed_at
+        assert (await ordered(client)).status_code == 201
+        listed = {one["name"] for one in (await client.get("/speakers")).json()["speakers"]}
+    assert heard.is_whole
+    for answers in ([*new.values()], batches):
+        refused = [one for one in answers if one.status_code != 201]
+        assert {(one.status_code, one.json()["error"]["code"]) for one in refused} == {(507, "store_full")}
+        assert "free space on it and try again" in refused[0].json()["error"]["message"]
+    acknowledged = {name for name, answer in new.items() if answer.status_code == 201}
+    assert {name for name in listed if name in new} == acknowledged
+    logger.warning("the database's disk was full: a write succeeded %.2f s after it had room", again_s)
+
+
+async def test_a_database_that_ends_for_want_of_room_is_back_with_it(parts: Cluster) -> None:
+    if parts.disk is None:
+        pytest.skip("needs to mount a disk in memory: Linux, as root")
+    await ready_at_both(parts, "ute")
+    with parts.disk.full():
+        with suppress(psycopg.OperationalError), psycopg.connect(parts.postgres.url, autocommit=True) as own:
+            while True:  # until its log wants a file that the disk has no room for
+                own.execute("SELECT pg_switch_wal(), pg_logical_emit_message(true, '', '')")
+        await both_speak(parts, "ute")
+        refused = await enrolled(parts.url, "ole")
+        assert refused.status_code in (503, 507)
+        assert refused.json()["error"]["code"] in ("store_unavailable", "store_full")
+    await asyncio.to_thread(parts.postgres.kill)  # where it still tries
+    await asyncio.to_thread(parts.postgres.start)
+    returned_at = time.monotonic()
+    while (await enrolled(parts.url, "ole")).status_code != 201:
+        assert time.monotonic() - returned_at < 15  # 5 on a machine that does nothing else
+    logger.warning(
+        "the database ended for want of room, writes were %s: one succeeded %.2f s after it was back",
+        *(refused.status_code, time.monotonic() - returned_at),
+    )
+
+
+async def ready_at_both(parts: Cluster, name: str) -> None:
+    assert (await enrolled(parts.url, name)).status_code in (201, 409)
+    for server in parts.servers:
+        await until(lambda url=server.url: httpx.get(f"{url}/speakers/{name}").status_code == 200)
+    await both_speak(parts, name)
+
+
+async def both_speak(parts: Cluster, name: str) -> None:
+    """They say they are ready, and are."""
+    for server in parts.servers:
+        assert (await spoken(server.url, name)).status_code == 200
+        assert (await asyncio.to_thread(httpx.get, f"{server.url}/readyz")).status_code == 200
+
+
+async def test_a_full_disk_of_a_server_is_noticed_by_nobody(parts: Cluster) -> None:
+    one = parts.servers[0]
+    _, hard = resource.prlimit(one.process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(one.process.pid, resource.RLIMIT_FSIZE, (0, hard))  # its writes to files fail
+    try:
+        registered = await enrolled(one.url, "ada", 25.0)
+        async with httpx.AsyncClient(base_url=one.url, timeout=60) as client:
+            batch = await ordered(client)
+        assert (registered.status_code, batch.status_code) == (201, 201), registered.text + batch.text
+        assert (await spoken(one.url, "ada")).status_code == 200
+    finally:
+        resource.prlimit(one.process.pid, resource.RLIMIT_FSIZE, (hard, hard))
+
+
+async def ordered(client: httpx.AsyncClient) -> httpx.Response:
+    """A batch that is wanted no more once it is taken: what else is tested needs the cores."""
+    batch = await client.post("/v1/audio/batches", json={"items": [{"text": "A short book."}] * 50})
+    if batch.status_code == 201:
+        await client.delete(f"/v1/audio/batches/{batch.json()['id']}")
+    return batch
 
 
 @pytest.mark.cluster

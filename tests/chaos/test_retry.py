@@ -154,3 +154,27 @@ def test_streams_through_a_paused_proxy_go_on_when_it_does(
         num_bytes += sum(map(len, pieces))
     assert num_bytes == 20
     assert new.result().status_code == 200
+
+
+def test_a_stream_through_a_killed_proxy_breaks_and_the_next_proxy_serves(
+    servers: dict[str, "subprocess.Popen[str]"], tmp_path: Path
+) -> None:
+    urls = [f"http://{address}" for address in servers]
+    with (
+        envoy(tmp_path, urls) as (url, proxy),
+        httpx.stream("GET", f"{url}/tts", params={"speaker": "mia", "text": "slowly"}) as answer,
+    ):
+        pieces = answer.iter_raw()
+        next(pieces)
+        killed_at = time.monotonic()
+        proxy.kill()
+        with pytest.raises(httpx.TransportError):  # never as if whole
+            list(pieces)
+        cut_s = time.monotonic() - killed_at
+        proxy.wait()
+    started_at = time.monotonic()
+    with envoy(tmp_path, urls) as (url, _):
+        assert httpx.get(f"{url}/livez").status_code == 200
+        again_s = time.monotonic() - started_at
+    logger.warning("a proxy was killed: cut after %.3f s, one served %.2f s after its start", cut_s, again_s)
+    assert cut_s < 2

@@ -131,8 +131,11 @@ class PostgresServer:
 
 
 @contextmanager
-def postgres_server() -> Iterator[PostgresServer]:
-    with tempfile.TemporaryDirectory(prefix="firstword-postgres-", ignore_cleanup_errors=True) as folder:
+def postgres_server(parent: Path | None = None) -> Iterator[PostgresServer]:
+    """parent: the folder to keep the data in, which other users may pass through."""
+    with tempfile.TemporaryDirectory(
+        prefix="firstword-postgres-", dir=parent, ignore_cleanup_errors=True
+    ) as folder:
         server = PostgresServer(Path(folder))
         server.start()
         try:
