@@ -1,6 +1,7 @@
 """The way to engines over Ray Serve's handles."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import Context
@@ -13,6 +14,7 @@ from ray.serve.handle import DeploymentHandle
 from firstword.app.hosts.ray.messages import Description, EngineGone, Item
 
 DESCRIBES_WITHIN_S: Final = 2.0
+FORGOTTEN_S: Final = 60.0  # without an answer: Ray has ended an engine by then
 
 
 @asynccontextmanager
@@ -29,9 +31,11 @@ class RayLink:
 
     def __init__(self, handle: DeploymentHandle) -> None:
         self._handle = handle
+        self._answered_s: dict[str, float] = {}  # when an engine last said how it is
+        self._silent: tuple[str, ...] = ()
 
     async def stream(self, key: str, nth: int, method: str, *given: Any) -> AsyncGenerator[list[Item], None]:
-        handle = self._handle.options(stream=True, session_id=_session(key, nth))
+        handle = self._handle.options(stream=True, session_id=self._session(key, nth))
         items = getattr(handle, method).remote(*given)
         try:
             async with _told_as_gone():
@@ -42,7 +46,9 @@ class RayLink:
 
     async def call(self, key: str, method: str, *given: Any) -> Any:
         async def asked() -> Any:
-            return await getattr(self._handle.options(session_id=_session(key, 0)), method).remote(*given)
+            return await getattr(self._handle.options(session_id=self._session(key, 0)), method).remote(
+                *given
+            )
 
         async with _told_as_gone():
             # In a context of its own: Ray takes the id of a call from there.
@@ -52,11 +58,26 @@ class RayLink:
         async with _told_as_gone():
             answers = self._handle.broadcast("describe")
             try:
-                found = await answers.results_async(timeout_s=DESCRIBES_WITHIN_S, return_exceptions=True)
+                # `results_async` gives none of them where one engine hangs.
+                results = await asyncio.wait_for(answers._fetch_replica_results_async(), DESCRIBES_WITHIN_S)
             except TimeoutError:
-                raise EngineGone("an engine does not say how it is") from None
-        return [one for one in found if isinstance(one, Description)]
+                raise EngineGone("Ray does not say which engines there are") from None
 
+        async def described(one: Any) -> Any:
+            async with asyncio.timeout(DESCRIBES_WITHIN_S):
+                return await one.get_async()
 
-def _session(key: str, nth: int) -> str:
-    return f"{nth}|{key}"
+        told = await asyncio.gather(*map(described, results), return_exceptions=True)
+        found = [one for one in told if isinstance(one, Description)]
+        self._hear({one.replica for one in found}, time.monotonic())
+        return found
+
+    def _hear(self, replicas: set[str], now_s: float) -> None:
+        """Keep who said nothing this time: others are asked before them."""
+        self._answered_s |= dict.fromkeys(replicas, now_s)
+        for replica in [one for one, at_s in self._answered_s.items() if now_s - at_s > FORGOTTEN_S]:
+            del self._answered_s[replica]
+        self._silent = tuple(self._answered_s.keys() - replicas)
+
+    def _session(self, key: str, nth: int) -> str:
+        return f"{nth}|{','.join(self._silent)}|{key}"

@@ -134,18 +134,17 @@ class RemoteEngine:
     async def watch(self) -> None:
         """Keep what is known of the engines, until it is cancelled.
 
-        One that hangs keeps all from answering, until Ray has ended it: what was known counts meanwhile.
+        Where none answers, what was known counts for some rounds.
         """
         num_silent = 0
         while True:
             await asyncio.sleep(DESCRIBED_EVERY_S)
-            try:
+            found: list[Description] = []
+            with suppress(EngineGone):
                 found = await self._link.describe()
-                num_silent = 0
-            except EngineGone:
-                found, num_silent = [], num_silent + 1
-                if num_silent < SILENT_ROUNDS:
-                    continue
+            num_silent = 0 if found else num_silent + 1
+            if 0 < num_silent < SILENT_ROUNDS:
+                continue
             self._known = {one.replica: one for one in found}
             self._last = next(iter(found), self._last)
 

@@ -9,6 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # before Ray is imported: nothing leaves the machine
+# An engine that does not answer would have half a minute to finish its streams first.
+os.environ.setdefault("RAY_SERVE_FORCE_STOP_UNHEALTHY_REPLICAS", "1")
 
 import ray
 from prometheus_client.core import GaugeMetricFamily
