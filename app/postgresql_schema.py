@@ -99,4 +99,13 @@ CREATE TABLE streams (
 );
 """
 
-MIGRATIONS: Final = (_FIRST,)
+_SECOND: Final = """
+CREATE TABLE item_starts (
+    batch bigint NOT NULL REFERENCES batches (number) ON DELETE CASCADE,
+    number bigint NOT NULL,
+    num_starts bigint NOT NULL,
+    PRIMARY KEY (batch, number)
+);
+"""
+
+MIGRATIONS: Final = (_FIRST, _SECOND)

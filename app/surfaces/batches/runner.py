@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
@@ -11,7 +11,7 @@ from uuid import uuid4
 from firstword.app.audio.dsp import wav_header
 from firstword.app.audio.formats import OutputFormat, tags_of
 from firstword.app.clients import ANYBODY, Client
-from firstword.app.errors import InvalidApiKey, Refused, StoreFull, TtsError
+from firstword.app.errors import InvalidApiKey, Refused, StoreFull, SynthesisFailed, TtsError
 from firstword.app.http.encoding import MIN_AUDIO_S, EncodedChunk, StreamEncoder
 from firstword.app.http.errors import error_body
 from firstword.app.http.service import Service
@@ -25,6 +25,7 @@ from firstword.files import write_whole
 SLOTS_PER_ITEM = 8  # as of files: beside all slots there is room for so few
 LOOK_AGAIN_S = 5.0  # for items of a server that died, where several share the batches
 RETRY_AFTER_S = 30.0  # where the disk, or its share for batches, is full
+MAX_STARTS = 3  # of an item that ends the server, or its worker, each time
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +36,8 @@ class BatchRunner:
     def __init__(self, service: Service, batches: Batches) -> None:
         self._service = service
         self._batches = batches
-        self._unspoken: list[Job] = []  # taken, and to be released once the store can be written
+        # Taken, and to be released once the store can be written; each with whether its start counts.
+        self._unspoken: list[tuple[Job, bool]] = []
 
     def start(self) -> None:
         for number in range(max(1, self._service.engine.max_streams // SLOTS_PER_ITEM)):
@@ -44,6 +46,8 @@ class BatchRunner:
     async def stop(self) -> None:
         """Stop speaking; what is unfinished is spoken again after the next start."""
         await self._batches.workers.stop()
+        with suppress(Refused, StoreFull):  # it is released at the next start, and that one counts
+            await self._release()
 
     async def _work(self) -> None:
         batches = self._batches
@@ -64,21 +68,24 @@ class BatchRunner:
                 continue
             try:
                 wait_s = await self._speak(job)
+            except (asyncio.CancelledError, Refused, StoreFull):
+                self._unspoken.append((job, False))
+                raise
             except Exception:
-                self._unspoken.append(job)
+                self._unspoken.append((job, True))
                 raise
             if wait_s:
-                self._unspoken.append(job)
+                self._unspoken.append((job, False))
                 await self._release()
                 await self._wait(wait_s)
 
     async def _release(self) -> None:
         while self._unspoken:
-            job = self._unspoken.pop(0)  # first: another worker may release meanwhile
+            job, has_failed = self._unspoken.pop(0)  # first: another worker may release meanwhile
             try:
-                await asyncio.to_thread(self._batches.store.release, job)
+                await asyncio.to_thread(self._batches.store.release, job, has_failed)
             except BaseException:
-                self._unspoken.append(job)
+                self._unspoken.append((job, has_failed))
                 raise
 
     async def _wait(self, seconds: float | None) -> None:
@@ -94,6 +101,11 @@ class BatchRunner:
         batches, metrics = self._batches, self._service.metrics
         unfinished = job.path.with_name(f"{job.path.name}.part")
         try:
+            if job.num_starts > MAX_STARTS:
+                raise SynthesisFailed(
+                    f"the server, or its worker, ended {MAX_STARTS} times while it spoke this item; "
+                    "see its log, and try a shorter text"
+                )
             audio_s = await self._write(job, unfinished)
             if audio_s is None:
                 return 0.0  # it was cancelled

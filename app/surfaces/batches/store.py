@@ -62,6 +62,12 @@ BATCHES = Schema(
             owner TEXT NOT NULL, key TEXT NOT NULL, digest BLOB NOT NULL,
             batch INTEGER NOT NULL REFERENCES batches (number) ON DELETE CASCADE, PRIMARY KEY (owner, key)
         ) STRICT""",
+        """CREATE TABLE IF NOT EXISTS item_starts (
+            batch INTEGER NOT NULL REFERENCES batches (number) ON DELETE CASCADE,
+            number INTEGER NOT NULL,
+            num_starts INTEGER NOT NULL,
+            PRIMARY KEY (batch, number)
+        ) STRICT, WITHOUT ROWID""",
     ),
 )
 COUNTS = """
@@ -130,6 +136,7 @@ class Job:
     number: int
     request: str
     path: Path  # of the audio, once all of it is there
+    num_starts: int = 1  # this one among them, but not those that were given back
 
 
 class _MadeMeanwhile(Exception):
@@ -402,7 +409,12 @@ class BatchStore:
             database.execute(
                 f"UPDATE items SET state = 'running'{claim} WHERE batch = ? AND number = ?", (batch, number)
             )
-        return Job(id, owner, number, request, path)
+            (num_starts,) = database.execute(
+                """INSERT INTO item_starts VALUES (?, ?, 1) ON CONFLICT (batch, number)
+                DO UPDATE SET num_starts = item_starts.num_starts + 1 RETURNING num_starts""",
+                (batch, number),
+            ).fetchone()
+        return Job(id, owner, number, request, path, num_starts)
 
     def finish(self, job: Job, num_bytes: int, audio_s: float) -> bool:
         """Return whether it was still wanted; its text is forgotten. The audio is at the job's path."""
@@ -411,8 +423,8 @@ class BatchStore:
     def fail(self, job: Job, code: str, message: str) -> None:
         self._end(job, "failed", 0, 0.0, code, message)
 
-    def release(self, job: Job) -> bool:
-        """It is to be spoken later. Return whether it is still wanted."""
+    def release(self, job: Job, has_failed: bool = False) -> bool:
+        """It is to be spoken later. Return whether it is still wanted. has_failed: the start counts."""
         database = self._file()
         with database.writing():
             released = database.execute(
@@ -420,6 +432,12 @@ class BatchStore:
                 AND batch = (SELECT number FROM batches WHERE id = ?)""",
                 (job.number, job.batch),
             )
+            if not has_failed:
+                database.execute(
+                    """UPDATE item_starts SET num_starts = num_starts - 1 WHERE number = ?
+                    AND batch = (SELECT number FROM batches WHERE id = ?)""",
+                    (job.number, job.batch),
+                )
         return released.rowcount > 0
 
     def cancel(self, id: str) -> None:

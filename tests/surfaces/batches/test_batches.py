@@ -148,6 +148,34 @@ async def test_what_is_unfinished_is_spoken_after_a_restart(tmp_path: Path) -> N
     assert not orphan.exists()
 
 
+async def test_an_item_that_ends_its_server_three_times_is_given_up(tmp_path: Path) -> None:
+    async with running(tmp_path, FakeEngine(pause=asyncio.Event())) as (client, _):
+        made = await client.post(PATH, json={"items": [{"text": "First."}, {"text": "Second."}]})
+    for _ in range(3):
+        store = BatchStore(tmp_path, MB)
+        job = store.take()
+        assert job is not None
+        assert job.number == 1
+        store.close()  # as kill -9: it is neither ended nor released
+    async with running(tmp_path) as (client, _):
+        batch = await ended(client, made.json()["id"])
+        items = (await client.get(f"{PATH}/{batch['id']}/items")).json()["items"]
+    assert [item["state"] for item in items] == ["failed", "done"]
+    assert "ended 3 times while it spoke this item" in items[0]["error"]["message"]
+
+
+async def test_a_restart_that_was_asked_for_counts_against_no_item(tmp_path: Path) -> None:
+    id = ""
+    for _ in range(4):
+        engine = FakeEngine(pause=asyncio.Event(), pauses_after_chunks=2)
+        async with running(tmp_path, engine) as (client, _):
+            if not id:
+                id = (await client.post(PATH, json={"items": [{"text": "Hi."}]})).json()["id"]
+            await engine.has_opened.wait()
+    async with running(tmp_path) as (client, _):
+        assert (await ended(client, id))["done"] == 1
+
+
 async def test_cancelling_stops_what_is_spoken_and_deleting_removes_the_audio(tmp_path: Path) -> None:
     engine = FakeEngine()
     async with running(tmp_path, engine) as (client, _):
@@ -456,11 +484,11 @@ async def test_an_item_waits_until_there_is_room_for_all_of_it(tmp_path: Path) -
 
 async def test_workers_that_release_at_once_release_each_item_once() -> None:
     released: list[str] = []
-    store: Any = SimpleNamespace(release=released.append)
+    store: Any = SimpleNamespace(release=lambda job, has_failed: released.append(job))
     service: Any = None
     runner = runner_module.BatchRunner(service, Batches(store))
     unspoken: Any = runner._unspoken
-    unspoken += ["one", "two"]
+    unspoken += [("one", False), ("two", True)]
     await asyncio.gather(runner._release(), runner._release())
     assert sorted(released) == ["one", "two"]
 
