@@ -123,8 +123,8 @@ def thin(root: Path) -> None:
 
 
 def restore(root: Path) -> None:
-    (root / PREPARED).unlink(missing_ok=True)
     _git(root, "sparse-checkout", "disable")
+    (root / PREPARED).unlink(missing_ok=True)  # last: until the checkout is whole, the later one may do it
 
 
 def carried(root: Path) -> dict[Path, int]:
