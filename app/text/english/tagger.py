@@ -18,7 +18,7 @@ _LETTERED = frozenset(
 )
 _VERSE = re.compile(r"\d{1,3}:\d")
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)")
-_BEHIND_ORDINAL = {"c.": "century", "Fl.": "floor"}
+_BEHIND_ORDINAL = {"c.": "century", "Fl": "floor", "Fl.": "floor"}
 _TIME = re.compile(r"\d{1,2}:\d\d")
 _HOUR = re.compile(r"\d{1,2}(?:[:.]\d\d)?[ap]\.?m|\d{1,2}:\d\d", re.IGNORECASE)
 _EARNING = re.compile(r"(?:[%\dk€£¥]|percent|[A-Z]{3})$")

@@ -277,7 +277,7 @@ SHORT_FORMS = {
     "dep't": "department",
     "Dep't": "Department",
     "cont'd": "continued",
-    **{"YoY": "year over year", "QoQ": "quarter over quarter", "MoM": "month over month"},
+    **{"YoY": "year over year", "QoQ": "quarter over quarter"},
     "w/": "with",
     "w/o": "without",
     "w/in": "within",
@@ -363,7 +363,10 @@ INITIAL = re.compile(r"[A-Z]\.")
 EDGES = "\"'“”‘’()[],;:!?*_"  # what may stand around a word; full stops belong to it
 MONTH_NAME = re.compile(MONTH)
 HALF_OF_DAY = re.compile(r"[AaPp]\.?[Mm]\.?")
-_STOPPED = frozenset({*TITLES, *COUNTED, *TIMED, *BETWEEN, *ABBREVIATIONS, *BOOKS, *PLACES, SAINT_OR_STREET})
+_STOPPED = frozenset(
+    {*TITLES, *COUNTED, *TIMED, *BETWEEN, *ABBREVIATIONS, *BOOKS, *PLACES, SAINT_OR_STREET}
+    | {f"{word}." for word in SHORT_FORMS}
+)
 
 
 def is_title(word: str) -> bool:

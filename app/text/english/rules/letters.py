@@ -73,7 +73,7 @@ LETTERS = compile_rules(
         r"|day|d|yr|gal|mol|ha)(?![\w/²³])",
         amounts.is_rate,
     ),
-    ("abbreviation.floor", r"(?<=\d(?:st|nd|rd|th) )[Ff]l\b(?:\.(?=[,;]|\s[a-z]))?"),
+    ("abbreviation.floor", r"(?<=\d(?:st|nd|rd|th) )[Ff]l\b(?!\.?\s?oz)\.?"),
     ("abbreviation.route", r"\bRte\b\.?(?=\s\d)"),
     ("electronic.community", r"(?<![\w/])(?P<at>[ru])/(?=(?P<host>[A-Za-z]\w{3,}))", codes.is_community),
     ("serial.war", r"\bWW(?P<number>[12])\b"),
