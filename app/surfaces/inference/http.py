@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from codecs import BOM_UTF8
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
@@ -198,11 +199,9 @@ def _event_response(inference: Inference, asked: InferenceRequest, http: Request
 def _json_object(raw: bytes) -> dict[str, Any]:
     """Raises InvalidRequest."""
     try:
-        check_values(raw, MAX_NUMBERS)
-        num_lists = raw.count(b"[") + raw.count(b"{")
-        if num_lists > MAX_LISTS:
-            raise TooManyValues(f"it has {num_lists} lists, at most {MAX_LISTS} are taken", "", 0)
-        content = from_json(raw)  # a sixth of the time that `json` takes for numbers
+        check_values(raw, MAX_NUMBERS, MAX_LISTS)
+        # A sixth of the time that `json` takes for numbers. What clients wrote stays in no cache.
+        content = from_json(raw.removeprefix(BOM_UTF8), cache_strings="none")
     except TooManyValues as error:
         raise InvalidRequest(
             f"the body is refused: {error.msg}; send large tensors as bytes, with {HEADER_LENGTH}"

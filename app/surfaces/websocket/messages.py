@@ -74,7 +74,7 @@ def parse_message(raw: str) -> ClientMessage:
 def _parsed(raw: str) -> object:
     """Raise InvalidRequest."""
     try:
-        return from_json(raw)
+        return from_json(raw, cache_strings="none")
     except ValueError as error:
         raise InvalidRequest(f"the message is not valid JSON: {error}") from None
 
@@ -82,7 +82,7 @@ def _parsed(raw: str) -> object:
 def peek_type_and_context(raw: str) -> tuple[str | None, str | None]:
     """Return the type and the context of a message that `parse_message` refused; None: not to be found."""
     try:
-        message = from_json(raw)
+        message = from_json(raw, cache_strings="none")
     except ValueError:
         return None, None
     if not isinstance(message, dict) or "type" not in message:
