@@ -54,6 +54,11 @@ class KeyRing:
     def __len__(self) -> int:
         return len(self._clients)
 
+    @property
+    def num_names(self) -> int:
+        """Of those that have keys; one may have two, while a key is replaced."""
+        return len({client.name for client in self._clients})
+
     def client_of(self, key: str) -> Client | None:
         """Return whose key it is, None for an unknown key; in the same time for both."""
         digest = hashlib.sha256(key.encode()).digest()

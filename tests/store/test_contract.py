@@ -302,11 +302,47 @@ def test_a_client_with_its_part_of_the_disk_leaves_the_rest_to_others(replicas: 
     job = store.take()
     assert job is not None
     assert job.owner == "ben"  # before what anna has waiting
-    assert store.take() is None
+    with pytest.raises(StoreFull):
+        store.take()
     store.delete(first.id)
     job = store.take()
     assert job is not None
     assert job.owner == "anna"
+
+
+def test_an_item_that_lacks_room_lets_those_of_others_be_spoken(replicas: Replicas) -> None:
+    store = replicas.open().batches(max_bytes=1000)
+    store.add("anna", [NewItem("1", "wav", "{}"), NewItem("2", "wav", "{}")])
+    store.add("ben", [NewItem("1", "wav", "{}"), NewItem("2", "wav", "{}")])
+    for num_bytes in (490, 10):
+        job = store.take()
+        assert job is not None
+        store.finish(job, num_bytes, 1.0)
+    large = store.take()
+    assert large is not None
+    assert large.owner == "anna"
+    with pytest.raises(StoreFull):
+        store.wrote(large, 505)
+    store.stopped_writing(large)
+    store.release(large)
+    job = store.take()
+    assert job is not None
+    assert job.owner == "ben"
+    store.finish(job, 10, 1.0)
+    with pytest.raises(StoreFull):
+        store.take()
+
+
+def test_who_has_the_only_key_may_have_all_of_the_disk(replicas: Replicas) -> None:
+    store = replicas.open().batches(max_bytes=1000)
+    store.has_several_owners = lambda: False
+    for _ in range(2):
+        store.add("anna", [NewItem("1", "wav", "{}")])
+        job = store.take()
+        assert job is not None
+        store.finish(job, 400, 1.0)
+    assert store.add("anna", [NewItem("1", "wav", "{}")]).num_queued == 1
+    assert store.take() is not None
 
 
 def test_usage_of_all_servers_is_one_sum_and_the_secret_is_shared(replicas: Replicas) -> None:

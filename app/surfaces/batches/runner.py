@@ -11,9 +11,9 @@ from uuid import uuid4
 from firstword.app.audio.dsp import wav_header
 from firstword.app.audio.formats import OutputFormat, tags_of
 from firstword.app.clients import ANYBODY, Client
-from firstword.app.errors import InvalidApiKey, Refused, StoreFull, SynthesisFailed, TtsError
+from firstword.app.errors import InvalidApiKey, Refused, StoreFull, TtsError
 from firstword.app.http.encoding import MIN_AUDIO_S, EncodedChunk, StreamEncoder
-from firstword.app.http.errors import error_body
+from firstword.app.http.errors import INTERNAL, error_body
 from firstword.app.http.service import Service
 from firstword.app.http.session import StreamSession
 from firstword.app.http.streaming import resolve_output_format
@@ -102,10 +102,8 @@ class BatchRunner:
         unfinished = job.path.with_name(f"{job.path.name}.part")
         try:
             if job.num_starts > MAX_STARTS:
-                raise SynthesisFailed(
-                    f"the server, or its worker, ended {MAX_STARTS} times while it spoke this item; "
-                    "see its log, and try a shorter text"
-                )
+                await self._give_up(job)
+                return 0.0
             audio_s = await self._write(job, unfinished)
             if audio_s is None:
                 return 0.0  # it was cancelled
@@ -130,6 +128,15 @@ class BatchRunner:
             unfinished.unlink(missing_ok=True)
             batches.store.stopped_writing(job)
         return 0.0
+
+    async def _give_up(self, job: Job) -> None:
+        message = (
+            f"the server, or its worker, ended {MAX_STARTS} times while it spoke this item; try a shorter "
+            "text, and see the server's log"
+        )
+        logger.error("item %d of %s is given up: %s", job.number, job.batch, message)
+        self._service.metrics.batch_items.labels(outcome="failed").inc()
+        await asyncio.to_thread(self._batches.store.fail, job, INTERNAL.code, message)
 
     async def _write(self, job: Job, path: Path) -> float | None:
         """Return the seconds of audio; None: it was cancelled. Raises TtsError and OSError."""

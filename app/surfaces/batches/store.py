@@ -8,7 +8,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,7 +77,6 @@ SELECT b.id, b.owner, b.created_at, b.is_cancelled, count(*),
     sum(i.num_bytes), sum(i.audio_s)
 FROM batches b JOIN items i ON i.batch = b.number
 """
-USED: Final = "coalesce(sum(i.num_bytes), 0) + coalesce(sum(length(i.request)), 0)"
 
 logger = logging.getLogger(__name__)
 
@@ -161,10 +160,13 @@ class BatchStore:
         of what waits to be spoken; 0 takes no batches. shared: a database instead of a file, in which this
         server is called `replica`; the directory is for audio that is not finished."""
         self.max_bytes = max_bytes
+        self.has_several_owners: Callable[[], bool] = lambda: True  # else the one may have all of the disk
         self._lock = threading.Lock()  # of the next three
         self._free_bytes = max_bytes  # beside what is stored
         self._writing_bytes: Counter[Job] = Counter()  # of audio whose item is not finished
-        self._wanted_bytes = 0  # room that an item lacked, before one is taken again
+        self._wanted_bytes: dict[
+            str, int
+        ] = {}  # by owner: room that an item lacked, before one is taken again
         self._directory = directory
         self._replica = replica
         self._directory_lock: FileLock | None = None  # None: nobody else could have the file
@@ -251,8 +253,7 @@ class BatchStore:
                 f"most {MAX_BATCHES} and {MAX_UNFINISHED} may be: wait for some, or delete some"
             )
         num_bytes = sum(len(item.request) for item in items)
-        self._check_share(owner, num_bytes)
-        self._check_space(num_bytes)
+        self._check_space(owner, num_bytes)
         (batch,) = database.execute(
             "INSERT INTO batches (id, owner, created_at) VALUES (?, ?, ?) RETURNING number",
             (id, owner, int(time.time())),
@@ -361,13 +362,13 @@ class BatchStore:
             self._writing_bytes[job] += num_bytes
             if self._writing_bytes.total() <= self._free_bytes:
                 return
-            self._wanted_bytes = item_bytes = self._writing_bytes[job]
+            self._wanted_bytes[job.owner] = item_bytes = self._writing_bytes[job]
             is_alone = len(self._writing_bytes) == 1
         database = self._file()
         with database.reading():
             (finished,) = database.execute("SELECT coalesce(sum(num_bytes), 0) FROM items").fetchone()
         if item_bytes > self.max_bytes or (is_alone and not finished):
-            self._wanted_bytes = 0
+            self._wanted_bytes.pop(job.owner, None)
             raise InvalidRequest(
                 f"the audio of this item takes more than the {self.max_bytes / 2**20:g} MB that batches may "
                 "have (FIRSTWORD_BATCH_DISK_MB); make several items of it, or choose a smaller format"
@@ -382,27 +383,29 @@ class BatchStore:
     def take(self) -> Job | None:
         """Return the next item to speak, as running; None: there is none.
 
-        Of several batches the items take turns by their numbers; those of an owner who has his part of the
-        disk wait. Raises StoreFull while there is no room.
+        Of several batches the items take turns by their numbers; those of an owner for whom there is no room
+        wait. Raises StoreFull where all do.
         """
         database = self._file()
         with database.writing():
             self._requeue_of_dead()
+            waiting = self._without_room()
+            theirs = f"SELECT number FROM batches WHERE owner IN ({', '.join('?' * len(waiting)) or 'NULL'})"
             found = database.execute(
-                f"""SELECT i.batch, i.number, request, suffix FROM items i WHERE state = 'queued'
-                AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.number = i.batch AND b.owner IN
-                (SELECT b.owner FROM batches b JOIN items i ON i.batch = b.number WHERE b.owner != ''
-                GROUP BY b.owner HAVING {USED} > ?))
-                ORDER BY i.number, i.batch LIMIT 1 {database.skip_locked}""",
-                (self._max_of_one,),
+                f"""SELECT batch, number, request, suffix FROM items WHERE state = 'queued'
+                AND batch NOT IN ({theirs}) ORDER BY number, batch LIMIT 1 {database.skip_locked}""",
+                waiting,
             ).fetchone()
             if found is None:
+                queued = f"SELECT 1 FROM items WHERE state = 'queued' AND batch IN ({theirs}) LIMIT 1"
+                if database.execute(queued, waiting).fetchone():
+                    raise self._full()
                 return None
-            self._check_space(0, self._wanted_bytes)
             batch, number, request, suffix = found
             id, owner = database.execute(
                 "SELECT id, owner FROM batches WHERE number = ?", (batch,)
             ).fetchone()
+            self._wanted_bytes.pop(owner, None)
             path = self._path(id, number, suffix)
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # first: it may fail
             claim = f", claimed_by = '{self._replica}'" if self.is_shared else ""
@@ -452,7 +455,7 @@ class BatchStore:
             if cancelled.rowcount:
                 database.execute("UPDATE batches SET is_cancelled = 1 WHERE id = ?", (id,))
             database.announce()
-        self._wanted_bytes = 0
+        self._wanted_bytes.clear()
 
     def unwanted(self, spoken: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
         """Return which of these items, by batch and number, were cancelled or deleted by any server."""
@@ -483,7 +486,7 @@ class BatchStore:
         with database.writing(erases=True):
             database.execute("DELETE FROM batches WHERE id = ?", (id,))
             database.announce()
-        self._wanted_bytes = 0
+        self._wanted_bytes.clear()
 
     def _delete_some(self, id: str) -> bool:
         """Delete items of a shared batch with their audio; return whether there were any."""
@@ -582,35 +585,41 @@ class BatchStore:
 
     @property
     def _max_of_one(self) -> int:
-        return int(PART_OF_DISK * self.max_bytes)
+        return int(PART_OF_DISK * self.max_bytes) if self.has_several_owners() else self.max_bytes
 
-    def _check_share(self, owner: str, num_bytes: int) -> None:
-        """Raise StoreFull where an owner would have more than his part. Within a transaction."""
-        if not owner:  # there are no keys, and so no others
-            return
-        used = (
-            self._file()
-            .execute(
-                f"SELECT {USED} FROM batches b JOIN items i ON i.batch = b.number WHERE b.owner = ?", (owner,)
-            )
-            .fetchone()[0]
+    def _used(self) -> dict[str, int]:
+        """Bytes by owner, of finished audio and of what waits to be spoken. Within a transaction."""
+        rows = self._file().execute(
+            """SELECT b.owner, sum(i.num_bytes) + sum(length(i.request))
+            FROM batches b JOIN items i ON i.batch = b.number GROUP BY b.owner"""
         )
-        if used + num_bytes > self._max_of_one:
-            raise StoreFull(
-                f"batches of this key take {used / 2**20:.0f} MB of the {self._max_of_one / 2**20:g} MB that "
-                "one key's may have, half of FIRSTWORD_BATCH_DISK_MB; download and delete finished ones"
-            )
+        return {owner: int(used) for owner, used in rows.fetchall()}
 
-    def _check_space(self, num_bytes: int, spare_bytes: int = 0) -> None:
-        """Count bytes to be stored; raise StoreFull without room for them and as many to spare.
-
-        Within a transaction.
-        """
-        assert self._database is not None, "within a transaction"
-        used = int(self._database.execute(f"SELECT {USED} FROM items i").fetchone()[0])
+    def _without_room(self) -> list[str]:
+        """Owners whose items wait until something is deleted. Within a transaction."""
+        used, most = self._used(), self._max_of_one
         with self._lock:
-            self._free_bytes = self.max_bytes - used
-            if self._free_bytes < self._writing_bytes.total() + num_bytes + spare_bytes:
+            self._free_bytes = self.max_bytes - sum(used.values())
+            free = self._free_bytes - self._writing_bytes.total()
+        return [
+            owner
+            for owner, num_bytes in used.items()
+            if self._wanted_bytes.get(owner, 0) > free or free < 0 or (owner and num_bytes > most)
+        ]
+
+    def _check_space(self, owner: str, num_bytes: int) -> None:
+        """Count bytes to be stored; raise StoreFull without room for them. Within a transaction."""
+        used, most = self._used(), self._max_of_one
+        of_owner = used.get(owner, 0)
+        if owner and of_owner + num_bytes > most:  # without keys there are no others
+            raise StoreFull(
+                f"batches of this key take {of_owner / 2**20:.0f} MB, and this one {num_bytes / 2**20:.1f} "
+                f"MB, of the {most / 2**20:g} MB that one key's may have (half of FIRSTWORD_BATCH_DISK_MB "
+                "where there are several keys); download and delete finished ones, or send fewer items"
+            )
+        with self._lock:
+            self._free_bytes = self.max_bytes - sum(used.values())
+            if self._free_bytes < self._writing_bytes.total() + num_bytes:
                 raise self._full()
             self._free_bytes -= num_bytes
 
@@ -618,7 +627,8 @@ class BatchStore:
         used = self.max_bytes - self._free_bytes + self._writing_bytes.total()
         return StoreFull(
             f"batches take {used / 2**20:.0f} MB of the {self.max_bytes / 2**20:.0f} MB they may have "
-            "(FIRSTWORD_BATCH_DISK_MB); download and delete finished ones"
+            f"(FIRSTWORD_BATCH_DISK_MB), those of one key {self._max_of_one / 2**20:.0f} MB; download and "
+            "delete finished ones"
         )
 
     def _end(

@@ -39,6 +39,7 @@ class BatchSurface(HttpSurface):
         else:
             database = postgres.database("batches")
             store = BatchStore(self._directory, disk_bytes, database, postgres.replica)
+        store.has_several_owners = lambda: service.auth.keys.num_names > 1
         self.batches = batches = Batches(store, service.metrics.worker_failures.labels("batches").inc)
         loop = asyncio.get_running_loop()
 
