@@ -1,8 +1,8 @@
 """A server in a process of its own, over fakes or a checkpoint, which measures the lag of its event loop.
 
-`python -m tests.hostile.server [CHECKPOINT]` prints its addresses as a line of JSON. It measures from each
-odd line of its input to the next, and prints what it measured as another line of JSON. It runs until it is
-killed.
+`python -m tests.hostile.server [CHECKPOINT DATA_DIR]` prints its addresses as a line of JSON. It measures
+from each odd line of its input to the next, and prints what it measured as another line of JSON. It runs
+until it is killed.
 """
 
 import asyncio
@@ -15,7 +15,6 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import uvloop
 
@@ -58,20 +57,19 @@ def say(values: dict[str, object]) -> None:
 
 
 @asynccontextmanager
-async def speaking(checkpoint: str | None) -> AsyncIterator[Service]:
-    """checkpoint: None: fakes."""
-    if checkpoint is None:
+async def speaking(checkpoint: str, data_dir: str) -> AsyncIterator[Service]:
+    """checkpoint: "": fakes."""
+    if not checkpoint:
         yield make_services()
         return
-    with TemporaryDirectory() as data_dir:
-        settings = load_settings(checkpoint=Path(checkpoint), data_dir=Path(data_dir))
-        async with running(settings) as service:
-            yield service
+    settings = load_settings(checkpoint=Path(checkpoint), data_dir=Path(data_dir))
+    async with running(settings) as service:
+        yield service
 
 
-async def main(checkpoint: str | None = None) -> None:
+async def main(checkpoint: str = "", data_dir: str = "") -> None:
     async with (
-        speaking(checkpoint) as services,
+        speaking(checkpoint, data_dir) as services,
         serving(services) as url,
         grpc_serving(services) as rpc,
         metrics_server(0, "127.0.0.1", services) as metrics_port,
