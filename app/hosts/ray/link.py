@@ -12,9 +12,9 @@ from ray.serve.exceptions import RayServeException
 from ray.serve.handle import DeploymentHandle
 
 from firstword.app.hosts.ray.messages import Description, EngineGone, Item
+from firstword.app.hosts.ray.order import Silence, session_of
 
 DESCRIBES_WITHIN_S: Final = 2.0
-FORGOTTEN_S: Final = 60.0  # without an answer: Ray has ended an engine by then
 
 
 @asynccontextmanager
@@ -31,8 +31,7 @@ class RayLink:
 
     def __init__(self, handle: DeploymentHandle) -> None:
         self._handle = handle
-        self._answered_s: dict[str, float] = {}  # when an engine last said how it is
-        self._silent: tuple[str, ...] = ()
+        self._silence = Silence()
 
     async def stream(self, key: str, nth: int, method: str, *given: Any) -> AsyncGenerator[list[Item], None]:
         handle = self._handle.options(stream=True, session_id=self._session(key, nth))
@@ -69,15 +68,8 @@ class RayLink:
 
         told = await asyncio.gather(*map(described, results), return_exceptions=True)
         found = [one for one in told if isinstance(one, Description)]
-        self._hear({one.replica for one in found}, time.monotonic())
+        self._silence.note({one.replica for one in found}, time.monotonic())
         return found
 
-    def _hear(self, replicas: set[str], now_s: float) -> None:
-        """Keep who said nothing this time: others are asked before them."""
-        self._answered_s |= dict.fromkeys(replicas, now_s)
-        for replica in [one for one, at_s in self._answered_s.items() if now_s - at_s > FORGOTTEN_S]:
-            del self._answered_s[replica]
-        self._silent = tuple(self._answered_s.keys() - replicas)
-
     def _session(self, key: str, nth: int) -> str:
-        return f"{nth}|{','.join(self._silent)}|{key}"
+        return session_of(key, nth, self._silence.replicas)
