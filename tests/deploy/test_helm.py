@@ -213,14 +213,10 @@ def test_values_for_a_gpu_ask_for_one_and_use_it() -> None:
     assert "runtimeClassName" not in rendered(GPU)["Deployment", "demo"]["spec"]["template"]["spec"]
     environment = {one["name"]: one["value"] for one in server["env"] if "value" in one}
     compose = yaml.safe_load((ROOT / "deploy/compose/compose.yaml").read_text(encoding="utf-8"))
-    for name, value in compose["services"]["gpu"]["environment"].items():
-        if name in (
-            "FIRSTWORD_DEVICE",
-            "FIRSTWORD_PRECISION",
-            "FIRSTWORD_CUDA_GRAPHS",
-            "FIRSTWORD_GRPC_PORT",
-        ):
-            assert environment[name] == re.sub(r"^\$\{\w+:-(.*)\}$", r"\1", value)
+    gpu = compose["services"]["gpu"]["environment"]
+    for name in ("DEVICE", "PRECISION", "CUDA_GRAPHS", "GRPC_PORT"):
+        default = re.sub(r"^\$\{\w+:-(.*)\}$", r"\1", gpu[f"FIRSTWORD_{name}"])
+        assert environment[f"FIRSTWORD_{name}"] == default
 
 
 def test_what_the_chart_names_exists() -> None:
