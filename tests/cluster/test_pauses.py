@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -65,11 +66,17 @@ def process_of(name: str) -> int:
     """The one below this process whose command has the name."""
     found = [os.getpid()]
     for pid in found:
-        with suppress(FileNotFoundError):
-            for tasks in Path(f"/proc/{pid}/task").iterdir():
-                found += map(int, (tasks / "children").read_text().split())
-    (only,) = [pid for pid in found if name in Path(f"/proc/{pid}/cmdline").read_text()]
+        for children in glob(f"/proc/{pid}/task/*/children"):
+            found += map(int, told(children).split())
+    (only,) = [pid for pid in found if name in told(f"/proc/{pid}/cmdline")]
     return only
+
+
+def told(path: str) -> str:
+    """What the system tells of a process or a thread: nothing where it has ended."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(path).read_text()
+    return ""
 
 
 @asynccontextmanager
