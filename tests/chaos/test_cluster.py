@@ -168,6 +168,7 @@ async def test_a_slow_way_to_the_database_delays_writes_alone(parts: Cluster) ->
         "speech and a write took %s s, with a slow way to the database %s s", took_s[:2], took_s[2:]
     )
     assert took_s[3] > 4 * SLOW_S  # a transaction's two ways and more
+    assert took_s[2] < took_s[3]  # speech does not ask the database
 
 
 async def test_a_full_disk_of_the_database_stops_writes_alone(parts: Cluster) -> None:
