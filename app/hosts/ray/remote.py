@@ -45,7 +45,7 @@ from firstword.app.telemetry.stream_stats import StreamStats
 OPENS_WITHIN_S: Final = 5.0  # a request that an engine was chosen for; Ray may lose one without a word
 FIRST_PIECE_S: Final = 30.0  # of a stream that has its slot and all its text
 CONNECTS_WITHIN_S: Final = 1.0
-SILENT_ROUNDS: Final = 4  # without an answer, before no engine counts as there
+SILENT_ROUNDS: Final = 4  # without an answer, before an engine does not count as there
 DESCRIBED_EVERY_S: Final = 1.0
 RESTARTING: Final = "the engine that spoke failed and is restarting; say the text again"
 CHOICES: Final = ((0, False), (1, False), (0, True))
@@ -134,18 +134,18 @@ class RemoteEngine:
     async def watch(self) -> None:
         """Keep what is known of the engines, until it is cancelled.
 
-        Where none answers, what was known counts for some rounds.
+        What one said of itself counts for some rounds in which it says nothing.
         """
-        num_silent = 0
+        missed: dict[str, int] = {}  # rounds in a row, of those that said nothing in the last one
         while True:
             await asyncio.sleep(DESCRIBED_EVERY_S)
             found: list[Description] = []
             with suppress(EngineGone):
                 found = await self._link.describe()
-            num_silent = 0 if found else num_silent + 1
-            if 0 < num_silent < SILENT_ROUNDS:
-                continue
-            self._known = {one.replica: one for one in found}
+            answered = {one.replica: one for one in found}
+            missed = {one: missed.get(one, 0) + 1 for one in self._known.keys() - answered.keys()}
+            gone = {one for one, rounds in missed.items() if rounds == SILENT_ROUNDS}
+            self._known = {name: one for name, one in (self._known | answered).items() if name not in gone}
             self._last = next(iter(found), self._last)
 
     async def drain(self, timeout_s: float) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import pickle
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +23,8 @@ from firstword.app.errors import (
     SpeakerNotFound,
     TextTooLong,
 )
-from firstword.app.hosts.ray.remote import RemoteEngine, call
+from firstword.app.hosts.ray.messages import Description, EngineGone
+from firstword.app.hosts.ray.remote import SILENT_ROUNDS, RemoteEngine, call
 from firstword.app.hosts.ray.remote_parts import RemoteStages
 from firstword.app.options import Sampling
 from firstword.app.speakers.interface import SentRecording
@@ -234,6 +235,49 @@ async def test_errors_status_and_draining_are_those_of_the_engines() -> None:
         with pytest.raises(Draining):
             async with engine.open(asked("Hi.")):
                 pass
+
+
+async def known_of(
+    engine: RemoteEngine, link: LocalLink, rounds: Sequence[Sequence[Description]]
+) -> list[list[str]]:
+    """The engines that are known behind each round, of which each says who answers; empty: the link fails."""
+    known = []
+    left = iter(rounds)
+
+    async def describe() -> Sequence[Description]:
+        known.append(sorted(one.replica for one in engine.known))
+        answer = next(left, None)
+        if answer is None:
+            watching.cancel()
+            await asyncio.Event().wait()
+        if not answer:
+            raise EngineGone("no engine answers")
+        return answer
+
+    link.describe = describe
+    watching = asyncio.create_task(engine.watch())
+    await asyncio.wait([watching])
+    return known[1:]
+
+
+async def test_an_engine_is_known_until_it_has_missed_several_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("firstword.app.hosts.ray.remote.DESCRIBED_EVERY_S", 0)
+    async with remote(FakeEngine(), FakeEngine()) as (engine, link):
+        both = await link.describe()
+        one, other = both
+        names = [described.replica for described in both]
+        assert await known_of(engine, link, [[one], both, [other]]) == [names] * 3
+        assert engine.max_streams == 16
+        turns = [[one], [other]] * SILENT_ROUNDS
+        assert await known_of(engine, link, turns) == [names] * len(turns)
+        lost = [names] * (SILENT_ROUNDS - 1) + [names[:1]]
+        assert await known_of(engine, link, [both] + [[one]] * SILENT_ROUNDS) == [names, *lost]
+        assert engine.max_streams == 8
+        assert await known_of(engine, link, [both]) == [names]
+        silent = [names] * (SILENT_ROUNDS - 1) + [[]]
+        assert await known_of(engine, link, [[]] * SILENT_ROUNDS) == silent
+        assert engine.status == EngineStatus(False, "no engine answers")
+        assert await known_of(engine, link, [[other]]) == [names[1:]]
 
 
 async def test_tokens_texts_and_stages_are_asked_of_an_engine() -> None:
