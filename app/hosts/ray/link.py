@@ -54,16 +54,18 @@ class RayLink:
             return await asyncio.create_task(asked(), context=Context())
 
     async def describe(self) -> list[Description]:
+        deadline_s = asyncio.get_running_loop().time() + DESCRIBES_WITHIN_S
         async with _told_as_gone():
             answers = self._handle.broadcast("describe")
             try:
-                # `results_async` gives none of them where one engine hangs.
-                results = await asyncio.wait_for(answers._fetch_replica_results_async(), DESCRIBES_WITHIN_S)
+                async with asyncio.timeout_at(deadline_s):
+                    # `results_async` gives none of them where one engine hangs.
+                    results = await answers._fetch_replica_results_async()
             except TimeoutError:
                 raise EngineGone("Ray does not say which engines there are") from None
 
         async def described(one: Any) -> Any:
-            async with asyncio.timeout(DESCRIBES_WITHIN_S):
+            async with asyncio.timeout_at(deadline_s):
                 return await one.get_async()
 
         told = await asyncio.gather(*map(described, results), return_exceptions=True)

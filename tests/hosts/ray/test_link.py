@@ -1,5 +1,7 @@
 """The way to engines over Ray's handles and router, whose parts stand in for themselves here."""
 
+import asyncio
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,8 +9,12 @@ import pytest
 
 pytest.importorskip("ray", reason="needs Ray Serve: pip install 'firstword[ray]'")
 
+from firstword.app.hosts.ray.link import RayLink
+from firstword.app.hosts.ray.messages import EngineGone
 from firstword.app.hosts.ray.order import session_of
 from firstword.app.hosts.ray.router import SpeakerRouter
+from tests.hosts.ray.local_link import linked
+from tests.support.fake_engine import FakeEngine
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore")]  # of Ray's own
 
@@ -28,3 +34,53 @@ async def test_the_router_gives_the_replicas_in_the_order_of_the_session() -> No
     assert await chosen(session_of("anna", 1, [silent])) == [own[2], own[0], own[1]]
     without = await SpeakerRouter.choose_replicas(ROUTER, candidates)
     assert sorted(only.replica_id.unique_id for (only,) in without) == ["a", "b", "c"]
+
+
+class Handle:
+    """Of engines that answer after so many seconds each, which Ray names after some."""
+
+    def __init__(self, told: Sequence[Any]) -> None:
+        self.told = told
+        self.named_after_s = 0.0
+        self.after_s = [0.0 for _ in told]
+        self.sessions: list[str] = []
+
+    def broadcast(self, method: str) -> Any:
+        async def results() -> list[Any]:
+            await asyncio.sleep(self.named_after_s)
+            return [
+                SimpleNamespace(get_async=lambda n=number: self.answer(n)) for number in range(len(self.told))
+            ]
+
+        return SimpleNamespace(_fetch_replica_results_async=results)
+
+    async def answer(self, number: int) -> Any:
+        await asyncio.sleep(self.after_s[number])
+        return self.told[number]
+
+    def options(self, session_id: str) -> Any:
+        async def remote() -> None:
+            self.sessions.append(session_id)
+
+        return SimpleNamespace(call=SimpleNamespace(remote=remote))
+
+
+async def test_engines_that_answer_are_found_within_one_deadline_and_requests_name_the_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("firstword.app.hosts.ray.link.DESCRIBES_WITHIN_S", 0.5)
+    async with linked(FakeEngine(), FakeEngine()) as local:
+        handle = Handle(await local.describe())
+    link = RayLink(handle)
+    one, other = handle.told
+    assert await link.describe() == [one, other]
+    await link.call("anna", "call")
+    handle.after_s = [0, 60]
+    assert await link.describe() == [one]
+    await link.call("anna", "call")
+    assert handle.sessions == ["0||anna", f"0|{other.replica}|anna"]
+    handle.named_after_s, handle.after_s = 0.3, [0, 0.3]
+    assert other not in await link.describe()  # later than the deadline, together
+    handle.named_after_s = 60
+    with pytest.raises(EngineGone):
+        await link.describe()
