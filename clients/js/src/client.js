@@ -19,7 +19,6 @@ export class Client {
   #key;
   #fetch;
   #socket;
-  #speaker = ""; // of the last speech: a proxy sends one speaker's requests to one server
 
   /**
    * @param {string} [url] left out in a page: the server that the page is from
@@ -31,7 +30,7 @@ export class Client {
     this.#key = typeof apiKey === "string" ? () => apiKey : apiKey;
     this.#fetch = settings.fetch ?? ((path, options) => globalThis.fetch(path, options));
     const webSocket = settings.WebSocket ?? globalThis.WebSocket;
-    this.#socket = new Socket(() => this.#socketAddress(), webSocket, () => this.#refusal());
+    this.#socket = new Socket((speaker) => this.#socketAddress(speaker), webSocket, () => this.#refusal());
   }
 
   /**
@@ -52,7 +51,6 @@ export class Client {
    * @param {Record<string, unknown>} [options]
    */
   open(options = {}) {
-    this.#speaker = String(options.speaker ?? "");
     return new Speech(this.#socket, options);
   }
 
@@ -140,10 +138,11 @@ export class Client {
     return this.request("/tts", { method: "POST", headers, body: JSON.stringify(body), ...(signal && { signal }) });
   }
 
-  #socketAddress() {
+  /** @param {string} speaker by whom a proxy chooses the server */
+  #socketAddress(speaker) {
     const address = new URL(`${this.#url.replace(/^http/, "ws")}/tts/stream`);
     if (this.#key()) address.searchParams.set("api_key", this.#key()); // a browser sends no headers
-    if (this.#speaker) address.searchParams.set("speaker", this.#speaker);
+    if (speaker) address.searchParams.set("speaker", speaker);
     return address;
   }
 

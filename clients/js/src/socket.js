@@ -23,7 +23,7 @@ export class Socket {
   #numContexts = 0;
 
   /**
-   * @param {() => URL} address with the key of the moment
+   * @param {(speaker: string) => URL} address with the key of the moment, for the speech that opens the connection
    * @param {typeof WebSocket} webSocket
    * @param {() => Promise<Error>} reason why the server took no connection: a browser does not tell
    */
@@ -40,9 +40,10 @@ export class Socket {
   /**
    * Connect if need be; return the name of a new context, whose messages the speech will receive.
    * @param {Speech} speech
+   * @param {string} speaker its own
    */
-  async openContext(speech) {
-    const connection = (this.#connection ??= this.#connect());
+  async openContext(speech, speaker) {
+    const connection = (this.#connection ??= this.#connect(speaker));
     try {
       await connection;
     } catch (error) {
@@ -67,10 +68,13 @@ export class Socket {
     (this.#open ?? this.#opening)?.close();
   }
 
-  /** @returns {Promise<WebSocket>} */
-  #connect() {
+  /**
+   * @param {string} speaker
+   * @returns {Promise<WebSocket>}
+   */
+  #connect(speaker) {
     return new Promise((resolve, reject) => {
-      const socket = new this.#WebSocket(this.#address());
+      const socket = new this.#WebSocket(this.#address(speaker));
       this.#opening = socket;
       socket.binaryType = "arraybuffer";
       let numSilentBeats = 0;

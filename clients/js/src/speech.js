@@ -26,6 +26,7 @@ export class Speech {
   stats = null; // what the server measured, once all audio has come
   hasEnded = false;
   #socket;
+  #speaker;
   /** @type {string | null} */
   #context = null; // null: not begun at the server
   /** @type {Record<string, any>[]} */
@@ -50,6 +51,7 @@ export class Speech {
    */
   constructor(socket, options) {
     this.#socket = socket;
+    this.#speaker = String(options.speaker ?? "");
     this.#said = [{ type: "start", ...options }];
     this.#reader = (options.format ?? "pcm") === "pcm" ? new PcmReader() : null;
     this.#begin();
@@ -201,7 +203,7 @@ export class Speech {
 
   async #begin() {
     try {
-      const context = await this.#socket.openContext(this);
+      const context = await this.#socket.openContext(this, this.#speaker);
       if (this.hasEnded) return;
       this.#context = context;
       for (const message of this.#said) this.#send(message);

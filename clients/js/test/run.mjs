@@ -32,7 +32,8 @@ function wired() {
     readyState = 0;
     bufferedAmount = 0;
     sent = [];
-    constructor() {
+    constructor(address) {
+      this.address = address;
       wires.push(this);
     }
     async accept() {
@@ -326,6 +327,17 @@ const STORIES = {
     await proxied.render(HELLO, { speaker: "Jürgen" });
     proxied.open({ speaker: "Jürgen" });
     assert.deepEqual(told, ["J%C3%BCrgen", "Jürgen"]);
+  },
+
+  async "opens a lost connection for the speaker who begins again"() {
+    const { wires, wiredClient } = wired();
+    wiredClient.open({ speaker: "anna" });
+    wiredClient.open({ speaker: "hum" });
+    await wires[0].accept();
+    mock.timers.enable({ apis: ["setTimeout"] });
+    wires[0].close();
+    mock.timers.tick(1000);
+    assert.deepEqual(wires.map(({ address }) => address.searchParams.get("speaker")), ["anna", "anna"]);
   },
 
   async "counts what was heard behind a slow output"() {
