@@ -61,7 +61,7 @@ class FasterWhisper:
 
         if directory is None:
             raise FinetuneError("faster-whisper needs a CTranslate2 directory: faster-whisper:DIRECTORY")
-        self._model = WhisperModel(str(directory), device="auto", cpu_threads=1)
+        self._model = WhisperModel(str(directory), device="auto", compute_type="auto", cpu_threads=1)
         self._language = language
 
     def __call__(self, samples: Samples) -> str:
