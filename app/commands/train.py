@@ -1,5 +1,7 @@
 """`firstword train`: prepare data, fine-tune, prefer, reward and distil a checkpoint."""
 
+import math
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from firstword.finetune.recipe import Recipe
     from firstword.finetune.sft import FineTuning
     from firstword.finetune.trainer import StepReport
+
+LINE_EVERY_S = 30  # where no bar can be drawn
 
 train = typer.Typer(name="train", help="Teach a checkpoint: docs/fine-tuning.md.")
 
@@ -315,7 +319,7 @@ def _fine_tune(asked: "FineTuning", seed: int) -> None:
 
 
 def show(reports: "Iterator[StepReport]", out: Path) -> None:
-    """Draw a bar of the steps on a terminal, and a line at each state that is saved."""
+    """Draw a bar of the steps on a terminal, elsewhere print a line every half minute; and each held loss."""
     from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
@@ -327,10 +331,13 @@ def show(reports: "Iterator[StepReport]", out: Path) -> None:
     console = to_stderr()
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         bar = progress.add_task("training", total=None, note="")
+        printed_s = -math.inf
         for report in reports:
             values = {**report.values, **({} if report.held is None else {"held": report.held})}
             note = "  ".join(f"{name} {value:.4g}" for name, value in values.items())
             progress.update(bar, completed=report.step, note=note)
-            if report.held is not None:
+            is_due = not console.is_terminal and time.monotonic() - printed_s > LINE_EVERY_S
+            if report.held is not None or is_due:
+                printed_s = time.monotonic()
                 console.print(f"step {report.step}: {note}", markup=False, highlight=False)
     to_stdout().print(f"{out}: a model directory", markup=False, highlight=False, soft_wrap=True)

@@ -26,6 +26,7 @@ def test_recordings_become_a_checkpoint_that_opens(tmp_path: Path) -> None:
     trained = run("train", "lm", MODEL, str(tmp_path / "data"), "-o", str(out), *given)
     assert trained.exit_code == 0, trained.output
     assert "hifigan: the vocoder is not trained: not followed" in trained.stderr
+    assert "\nstep 1: loss " in trained.stderr  # as no bar can be drawn
     assert "ann" in open_checkpoint(out).load_speakers()
     merged = run("train", "merge", MODEL, str(out / "adapter-llm"), "-o", str(tmp_path / "merged"))
     assert merged.exit_code == 0, merged.output
