@@ -35,7 +35,8 @@ from firstword.models.lm.plan import IGNORED, Layout, LengthRatios, OfflinePlan,
 from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.lm.transformer_lm import TransformerLM
 
-_LEAST_SPREAD: Final = 1e-3  # of the rewards of a group, below which it teaches nothing
+_LEAST_DEVIATION: Final = 0.1
+"""Of a group's rewards. Utterances that differ less, in likeness alone, would otherwise teach as much as errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,11 +205,10 @@ class Speaking:
 
 
 def advantages_of(rewards: Sequence[float], group: int) -> Tensor:
-    """(B,): within each group of neighbours, less the mean, over the deviation; 0 where all are alike."""
+    """(B,): within each group of neighbors, less the mean, over the deviation, which counts as 0.1 at least."""
     values = torch.tensor(rewards, dtype=torch.float32).view(-1, group)
-    spread = values.std(dim=1, correction=0, keepdim=True)
-    found = (values - values.mean(dim=1, keepdim=True)) / spread.clamp(min=_LEAST_SPREAD)
-    return torch.where(spread > _LEAST_SPREAD, found, torch.zeros_like(found)).flatten()
+    deviation = values.std(dim=1, correction=0, keepdim=True).clamp(min=_LEAST_DEVIATION)
+    return ((values - values.mean(dim=1, keepdim=True)) / deviation).flatten()
 
 
 def read_texts(path: Path) -> list[str]:

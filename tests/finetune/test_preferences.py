@@ -121,6 +121,8 @@ def test_cosyvoice1_learns_no_preferences(tmp_path: Path) -> None:
 def test_advantages_are_within_a_group() -> None:
     found = advantages_of([1.0, 3.0, 5.0, 5.0], 2)
     assert found.tolist() == pytest.approx([-1, 1, 0, 0])
+    alike = advantages_of([0.97, 0.98], 2)  # both were heard right
+    assert alike.tolist() == pytest.approx([-0.05, 0.05], abs=1e-5)
 
 
 class LowTokens:
