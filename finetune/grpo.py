@@ -36,7 +36,7 @@ from firstword.models.lm.qwen2 import Qwen2LM
 from firstword.models.lm.transformer_lm import TransformerLM
 
 _LEAST_DEVIATION: Final = 0.1
-"""Of a group's rewards. Utterances that differ less, in likeness alone, would otherwise teach as much as errors."""
+"""Of a group's rewards. Utterances that differ in likeness alone would otherwise teach as much as errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ class Speaking:
 
 
 def advantages_of(rewards: Sequence[float], group: int) -> Tensor:
-    """(B,): within each group of neighbors, less the mean, over the deviation, which counts as 0.1 at least."""
+    """(B,): within each group of neighbors, less the mean, over the deviation or _LEAST_DEVIATION."""
     values = torch.tensor(rewards, dtype=torch.float32).view(-1, group)
     deviation = values.std(dim=1, correction=0, keepdim=True).clamp(min=_LEAST_DEVIATION)
     return ((values - values.mean(dim=1, keepdim=True)) / deviation).flatten()
