@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from heapq import heapify, heappop
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 from firstword.app.errors import Overloaded
@@ -17,8 +17,10 @@ MIN_BODY_BYTES: Final = 16 * 1024  # as which a smaller body counts: its connect
 GRACE_S = 2.0  # behind its pace, an upload is late
 MESSAGE_GRACE_S = 10.0  # the same of a message of gRPC, which does not tell how much of it has come
 PART_OF_BEGUN = 1 / 64  # an upload of which less has come has not begun, and has nothing to lose
-TURN_S = 30.0  # for so long one upload of a client that held nothing before is not given up for new ones
-HALF_LIFE_S: Final = 300.0  # after which what a client has held counts half
+PART_OF_KEPT = 1 / 2  # an upload of which so much has come makes no room for what its client has held of late
+TURN_S: Final = 18.0  # in it half of an upload has come that is in time: 15 s, and the grace
+HALF_LIFE_S: Final = 60.0  # after which what a client has held counts half
+PART_OF_TURN: Final = 1 - 0.5 ** (TURN_S / HALF_LIFE_S)  # that a turn makes of the average of what is held
 MAX_REMEMBERED: Final = 1024  # clients that hold nothing now
 
 
@@ -36,6 +38,7 @@ class Upload:
         self.due_s = math.inf  # it is late from then on, if no more of it comes
         self.num_come = 0
         self.s_per_byte = 0.0  # that it may take; 0: it does not tell what has come
+        self.came_from_s = self.came_until_s = math.inf
         self._add = add
         self._clock = clock
 
@@ -54,11 +57,13 @@ class Upload:
         s_per_byte: of the pace that is in time; 0: it does not tell what has come. grace_s: None: GRACE_S.
         """
         self.give_up, self.s_per_byte = give_up, s_per_byte
-        self.due_s = self._clock() + (GRACE_S if grace_s is None else grace_s) + self.num_come * s_per_byte
+        self.came_from_s = self._clock()
+        grace_s = GRACE_S if grace_s is None else grace_s
+        self.due_s = self.came_from_s + grace_s + self.num_come * s_per_byte
         try:
             yield
         finally:
-            self.give_up = None
+            self.give_up, self.came_until_s = None, self._clock()
 
     def came(self, num_bytes: int) -> None:
         """Note that so many more bytes of it have come."""
@@ -68,6 +73,19 @@ class Upload:
     def has_come(self) -> None:
         """Note that all of it has: it is late no more, and makes room for clients that hold less."""
         self.num_come, self.due_s = self.num_bytes, math.inf
+
+    def part_come(self) -> float:
+        return self.num_come / self.num_bytes
+
+    def has_begun(self) -> bool:
+        """Return True too of what does not tell."""
+        return not self.s_per_byte or self.part_come() >= PART_OF_BEGUN
+
+    def idle_byte_s(self, now_s: float) -> float:
+        """Return what it held while it came, times the seconds, if it has not begun."""
+        if self.has_begun():
+            return 0.0
+        return self.num_bytes * (min(now_s, self.came_until_s) - self.came_from_s)
 
 
 def given_up() -> Overloaded:
@@ -129,16 +147,16 @@ class HeldBytes:
 class _Share:
     """What one client holds, and has held of late."""
 
+    counted_s: float  # until when the others count
     num_bytes: int = 0
-    byte_s: float = 0.0
-    counted_s: float = 0.0  # when that was counted
+    average_bytes: float = 0.0  # that it has held of late
+    idle_byte_s: float = 0.0  # of late, of uploads that ended before they had begun
 
-    def count(self, now_s: float) -> float:
-        """Return the bytes times seconds until now."""
-        seconds = now_s - self.counted_s
-        self.byte_s = self.byte_s * 0.5 ** (seconds / HALF_LIFE_S) + self.num_bytes * seconds
+    def count(self, now_s: float) -> None:
+        kept = 0.5 ** ((now_s - self.counted_s) / HALF_LIFE_S)
+        self.average_bytes = self.average_bytes * kept + self.num_bytes * (1 - kept)
+        self.idle_byte_s *= kept
         self.counted_s = now_s
-        return self.byte_s
 
 
 class _Room:
@@ -149,7 +167,7 @@ class _Room:
         self._max_of_one = int(PART_OF_HELD * max_bytes)
         self.num_bytes = 0
         self._shares: dict[str, _Share] = {}  # by client
-        self._left: dict[str, _Share] = {}  # of clients that hold nothing now, the latest last
+        self._remembered: dict[str, _Share] = {}  # of clients that hold nothing now, the latest last
         self._uploads: dict[Upload, None] = {}
 
     def put(self, upload: Upload, now_s: float) -> None:
@@ -159,7 +177,7 @@ class _Room:
         self._uploads[upload] = None
         self.num_bytes += upload.num_bytes
         if upload.client not in self._shares:
-            self._shares[upload.client] = self._left.pop(upload.client, _Share(counted_s=now_s))
+            self._shares[upload.client] = self._remembered.pop(upload.client, _Share(now_s))
         share = self._shares[upload.client]
         share.count(now_s)
         share.num_bytes += upload.num_bytes
@@ -173,10 +191,11 @@ class _Room:
         share = self._shares[upload.client]
         share.count(now_s)
         share.num_bytes -= upload.num_bytes
+        share.idle_byte_s += upload.idle_byte_s(now_s)
         if not share.num_bytes:
-            self._left[upload.client] = self._shares.pop(upload.client)
-            if len(self._left) > MAX_REMEMBERED:
-                del self._left[next(iter(self._left))]
+            self._remembered[upload.client] = self._shares.pop(upload.client)
+            if len(self._remembered) > MAX_REMEMBERED:
+                del self._remembered[next(iter(self._remembered))]
 
     def check(self, upload: Upload, now_s: float) -> None:
         """Raise Overloaded where an upload that was put here is too much, and nobody can make room."""
@@ -199,39 +218,52 @@ class _Room:
     def _who_makes_room(self, upload: Upload, now_s: float) -> list[Upload]:
         """Return what is given up to let an upload in, or nothing where that is not enough.
 
-        First what is late; then of other clients what has not begun; then of clients that hold more than that
-        of this upload, who holds most first; then of those that have held more of late, by a turn. Of each
-        that of which the least part has come.
+        First what is late; then of other clients what has not begun, who has held most by such uploads first;
+        then of clients that hold more than that of this upload, who holds most first; then of those that
+        have held more of late, by a part of what they hold, what has not come by half. Of each that of which
+        the least part has come.
         """
         own = self._shares[upload.client]
-        own.count(now_s)
+        more_of_late = self._more_of_late(own, now_s)
         order: list[tuple[int, float, float, int, Upload]] = []
         for age, one in enumerate(self._uploads):  # the oldest is the first of equal ones
             if one.give_up is None or one is upload:
                 continue
-            part_come = one.num_come / one.num_bytes
-            share = self._shares[one.client]
-            more_byte_s = share.count(now_s) - own.byte_s
+            share, part_come = self._shares[one.client], one.part_come()
             if one.due_s <= now_s:
                 order.append((0, 0, part_come, age, one))
             elif one.client == upload.client:
                 continue
-            elif part_come < PART_OF_BEGUN and one.s_per_byte:
-                order.append((1, -more_byte_s, part_come, age, one))
+            elif not one.has_begun():
+                idle_byte_s = share.idle_byte_s + one.idle_byte_s(now_s)
+                order.append((1, -idle_byte_s, part_come, age, one))
             elif share.num_bytes > own.num_bytes:
                 order.append((2, -share.num_bytes, part_come, age, one))
-            elif more_byte_s > TURN_S * one.num_bytes:
-                order.append((3, -more_byte_s, part_come, age, one))
+            elif one.client in more_of_late and part_come < PART_OF_KEPT:
+                order.append((3, -more_of_late[one.client], part_come, age, one))
         heapify(order)
         excess = self.num_bytes - self._max_bytes
         num_given_up: Counter[str] = Counter()  # bytes, by client
         chosen: list[Upload] = []
         while order and excess > 0:
-            kind, *_, one = heappop(order)
+            kind, _, part_come, age, one = heappop(order)
             num_kept = self._shares[one.client].num_bytes - num_given_up[one.client]
             if kind == 2 and num_kept <= own.num_bytes:
+                if one.client in more_of_late and part_come < PART_OF_KEPT:
+                    heappush(order, (3, -more_of_late[one.client], part_come, age, one))
                 continue
             chosen.append(one)
             excess -= one.num_bytes
             num_given_up[one.client] += one.num_bytes
         return chosen if excess <= 0 else []
+
+    def _more_of_late(self, own: _Share, now_s: float) -> dict[str, float]:
+        """Return who has held more bytes of late, by more than a turn makes, and how many."""
+        own.count(now_s)
+        more_of_late: dict[str, float] = {}
+        for client, share in self._shares.items():
+            share.count(now_s)
+            more_bytes = share.average_bytes - own.average_bytes
+            if more_bytes > PART_OF_TURN * share.num_bytes:
+                more_of_late[client] = more_bytes
+        return more_of_late

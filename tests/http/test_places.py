@@ -1,14 +1,18 @@
 """Places that clients share, and bytes that all of them hold."""
 
 import asyncio
+import math
 from contextlib import AsyncExitStack, ExitStack, suppress
+from dataclasses import replace
 from functools import partial
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from firstword.app.errors import Overloaded
 from firstword.app.http.connection_limits import Places, Readers
-from firstword.app.http.held_bytes import MAX_REMEMBERED, TURN_S, HeldBytes, Upload
+from firstword.app.http.held_bytes import MAX_REMEMBERED, TURN_S, HeldBytes, Upload, _Share
 
 pytestmark = pytest.mark.anyio
 
@@ -183,11 +187,12 @@ def test_heads_sent_again_and_again_keep_no_upload_out() -> None:
 
 
 class Guest:
-    """A client that sends one upload of 10 bytes after the other."""
+    """A client that sends one upload after the other."""
 
-    def __init__(self, held: HeldBytes, name: str, s_per_byte: float) -> None:
+    def __init__(self, held: HeldBytes, name: str, s_per_byte: float, num_bytes: int = 10) -> None:
         """s_per_byte: 0 as of a message of gRPC."""
         self._held = held
+        self._num_bytes = num_bytes
         self._name = name
         self._s_per_byte = s_per_byte
         self._sending = ExitStack()
@@ -196,10 +201,10 @@ class Guest:
 
     def come(self) -> bool:
         """Begin an upload instead of the one before; return whether it is let in."""
-        self._sending.close()
+        self.leave()
         with ExitStack() as stack:
             try:
-                upload = stack.enter_context(self._held.held(self._name, 10))
+                upload = stack.enter_context(self._held.held(self._name, self._num_bytes))
             except Overloaded:
                 return False
             grace_s = None if self._s_per_byte else 10.0
@@ -215,38 +220,68 @@ class Guest:
 
     def leave(self) -> None:
         self._sending.close()
+        self._upload = None
+
+    @property
+    def is_sending(self) -> bool:
+        return self._upload is not None and not self._upload.is_given_up
 
     def _be_given_up(self) -> None:
         self.num_given_up += 1
 
+    def be_busy(self, clock: Clock, seconds: float) -> None:
+        """Send one upload after the other, each in 9 s."""
+        end_s = clock.now_s + seconds
+        while clock.now_s < end_s:
+            self.come()
+            clock.now_s += 9
+            self.leave()
+            clock.now_s += 1
 
-@pytest.mark.parametrize(("s_per_byte", "every_s"), [(0.0, 10), (3.0, 4)], ids=["messages", "bodies"])
-def test_uploads_sent_again_and_again_keep_those_of_others_out_for_a_turn(
-    s_per_byte: float, every_s: int
-) -> None:
-    """Six clients whose uploads are each ended before they are late."""
-    clock = Clock()
-    held = HeldBytes(60, small_bytes=0, clock=clock)
-    others = [Guest(held, f"other {number}", s_per_byte) for number in range(6)]
-    ann = Guest(held, "ann", s_per_byte)
+
+def longest_wait_s(
+    held: HeldBytes, clock: Clock, ann: Guest, others: list[Guest], every_s: int, minutes: int
+) -> float:
+    """Return for how long Ann waits at most, who has a recording of 9 s each minute.
+
+    Each of the others holds an upload for so many seconds, and asks for room each second, before she does.
+    """
+    began_s = dict.fromkeys(others, -math.inf)
     waits: list[float] = []
     asked_s: float | None = None
     stays_until_s = 0.0
-    for _ in range(10 * 60):
+    for second in range(60 * minutes):
         clock.now_s += 1
-        if clock.now_s % every_s == 0:
-            for other in others:
-                other.come()
-        if clock.now_s % 60 == 0:
-            asked_s = clock.now_s  # each minute she has a recording, and retries each second
+        for other in others:
+            if not other.is_sending or clock.now_s - began_s[other] >= every_s:
+                began_s[other] = clock.now_s if other.come() else -math.inf
+        if second % 60 == 0 and asked_s is None:
+            asked_s = clock.now_s
         if asked_s is not None and ann.come():
             waits.append(clock.now_s - asked_s)
             asked_s, stays_until_s = None, clock.now_s + 9
         ann.send()
         if clock.now_s == stays_until_s:
             ann.leave()
-    assert len(waits) == 10
-    assert max(waits) == 0
+    assert asked_s is None
+    return max(waits)
+
+
+@pytest.mark.parametrize(
+    ("num_others", "busy_s", "most_s"),
+    [(6, 0, 20), (6, 60, 55), (6, 300, 75), (6, 3600, 75), (12, 0, 40), (30, 0, 100)],
+)
+@pytest.mark.parametrize(("s_per_byte", "every_s"), [(0.0, 9), (3.0, 4)], ids=["messages", "bodies"])
+def test_uploads_sent_again_and_again_keep_those_of_others_out_for_a_while(
+    s_per_byte: float, every_s: int, num_others: int, busy_s: int, most_s: int
+) -> None:
+    """Each is ended before it is late. busy_s: for so long Ann has sent uploads before."""
+    clock = Clock()
+    held = HeldBytes(60, small_bytes=0, clock=clock)
+    ann = Guest(held, "ann", s_per_byte)
+    ann.be_busy(clock, busy_s)
+    others = [Guest(held, f"other {number}", s_per_byte) for number in range(num_others)]
+    assert longest_wait_s(held, clock, ann, others, every_s, minutes=5) <= most_s
     assert ann.num_given_up == 0
 
 
@@ -255,11 +290,68 @@ def test_the_first_upload_of_a_client_stays_for_a_turn() -> None:
     held = HeldBytes(60, small_bytes=0, clock=clock)
     guests = [Guest(held, f"guest {number}", 100.0) for number in range(6)]
     assert all(guest.come() for guest in guests)
-    clock.now_s = TURN_S
+    clock.now_s = TURN_S - 0.1
     assert not Guest(held, "eve", 100.0).come()
-    clock.now_s += 1
+    clock.now_s = TURN_S + 0.1
     assert Guest(held, "eve", 100.0).come()
     assert sum(guest.num_given_up for guest in guests) == 1
+
+
+def test_several_uploads_of_a_client_stay_for_a_turn_too() -> None:
+    clock = Clock()
+    held = HeldBytes(60, small_bytes=0, clock=clock)
+    with ExitStack() as stack:
+        for number in range(4):
+            stack.enter_context(held.held(f"answered {number}", 10))
+        ann = [Guest(held, "ann", 1000.0, num_bytes=4) for _ in range(5)]
+        assert all(guest.come() for guest in ann)
+        clock.now_s = TURN_S - 0.1
+        assert not Guest(held, "eve", 100.0, num_bytes=20).come()
+        clock.now_s = TURN_S + 0.1
+        assert Guest(held, "eve", 100.0, num_bytes=20).come()
+        assert sum(guest.num_given_up for guest in ann) == 5
+
+
+@pytest.mark.parametrize(("num_come", "makes_room"), [(4, True), (5, False), (10, False)])
+def test_what_has_come_by_half_stays_however_much_its_client_has_held(
+    num_come: int, makes_room: bool
+) -> None:
+    clock = Clock()
+    held = HeldBytes(60, small_bytes=0, clock=clock)
+    ann = Guest(held, "ann", 3.0)
+    ann.be_busy(clock, 300)
+    others = [Guest(held, f"other {number}", 3.0) for number in range(5)]
+    assert all(guest.come() for guest in [ann, *others])
+    for _ in range(num_come - 1):
+        ann.send()
+    assert Guest(held, "eve", 3.0).come() is makes_room
+    assert ann.num_given_up == makes_room
+
+
+def test_a_client_that_holds_more_makes_room_by_what_it_has_held_for_the_rest() -> None:
+    """Two uploads of 10 bytes for one of 15: with one of them it holds no more than who asks."""
+    clock = Clock()
+    held = HeldBytes(60, small_bytes=0, clock=clock)
+    with ExitStack() as stack:
+        for number in range(4):
+            stack.enter_context(held.held(f"answered {number}", 10))
+        heavy = [Guest(held, "heavy", 100.0) for _ in range(2)]
+        assert all(guest.come() for guest in heavy)
+        assert not Guest(held, "eve", 100.0, num_bytes=15).come()
+        clock.now_s = TURN_S + 0.1
+        assert Guest(held, "eve", 100.0, num_bytes=15).come()
+    assert [guest.num_given_up for guest in heavy] == [1, 1]
+
+
+@given(st.lists(st.floats(0.01, 100), min_size=1, max_size=20))
+def test_what_a_client_has_held_does_not_depend_on_how_often_it_is_counted(times_s: list[float]) -> None:
+    once = _Share(0.0, num_bytes=10, average_bytes=3.0, idle_byte_s=7.0)
+    often = replace(once)
+    for now_s in sorted(times_s):
+        often.count(now_s)
+    once.count(max(times_s))
+    assert often.average_bytes == pytest.approx(once.average_bytes)
+    assert often.idle_byte_s == pytest.approx(once.idle_byte_s)
 
 
 def test_clients_that_left_are_remembered_to_a_number() -> None:
@@ -267,29 +359,39 @@ def test_clients_that_left_are_remembered_to_a_number() -> None:
     for number in range(MAX_REMEMBERED + 10):
         with held.held(f"guest {number}", 10):
             pass
-    assert len(held._large._left) == MAX_REMEMBERED
+    assert len(held._large._remembered) == MAX_REMEMBERED
     assert not held._large._shares
 
 
-def test_heads_that_come_faster_than_a_body_do_not_take_its_place() -> None:
-    """The first byte of a body comes a while after its head; others' heads come all the time."""
+@pytest.mark.parametrize(("num_clients", "heads_per_s"), [(12, 20), (30, 20), (300, 20), (12, 1000)])
+@pytest.mark.parametrize("busy_s", [0, 300])
+def test_heads_of_others_do_not_take_the_place_of_a_body(
+    num_clients: int, heads_per_s: int, busy_s: int
+) -> None:
+    """The first byte of a body comes 0.1 s after its head; others' heads come all the time."""
     clock = Clock()
     held = HeldBytes(60, small_bytes=0, clock=clock)
     given_up: list[str] = []
     with ExitStack() as stack:
 
-        def come(client: str) -> None:
-            with suppress(Overloaded):
-                upload = stack.enter_context(held.held(client, 10))
-                stack.enter_context(upload.coming(partial(given_up.append, client), s_per_byte=3.0))
-                clock.now_s += 0.001
+        def come(client: str) -> Upload:
+            upload = stack.enter_context(held.held(client, 10))
+            stack.enter_context(upload.coming(partial(given_up.append, client), s_per_byte=3.0))
+            return upload
 
-        for number in range(3000):
-            come(f"other {number % 12}")
-        come("ann")
-        for number in range(100):
-            come(f"other {number % 12}")
-    assert len(given_up) > 3000
+        def flood(seconds: float) -> None:
+            for number in range(round(seconds * heads_per_s)):
+                with suppress(Overloaded):
+                    come(f"other {number % num_clients}")
+                clock.now_s += 1 / heads_per_s
+
+        Guest(held, "ann", 3.0).be_busy(clock, busy_s)
+        flood(3)
+        upload = come("ann")
+        flood(0.1)
+        upload.came(1)
+        flood(3)
+    assert len(given_up) > heads_per_s * 5
     assert "ann" not in given_up
 
 
