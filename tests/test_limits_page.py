@@ -94,9 +94,9 @@ def limits_table() -> str:
         (
             "messages being received at once",
             rpc,
-            f"{_FRACTIONS[limits.QUICK_READERS]} of those that fit in {in_all}, {readers} of one client; "
-            f"what is not there within {limits.QUICK_MESSAGE_S:g} s leaves that third and is held "
-            "as one of the largest",
+            f"{_FRACTIONS[limits.QUICK_READERS]} of those that fit in {in_all}, at most {readers} of it "
+            f"for one client; what is not there within {limits.QUICK_MESSAGE_S:g} s leaves that third and is "
+            "held as one of the largest",
             "the others wait",
         ),
         (
