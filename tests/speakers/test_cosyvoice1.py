@@ -54,6 +54,6 @@ def test_a_built_in_speaker_is_exported_with_its_whole_prompt(
     name, builtin = next(iter(networks.builtin.items()))
     features = read(networks, 2.0)
     monkeypatch.setitem(networks.builtin, name, replace(builtin, features=features))  # type: ignore[arg-type]
-    enrolment = Enrolment(SpeakerStore(tmp_path / "speakers.sqlite"), networks, 1 << 30)
+    enrolment = Enrolment(SpeakerStore(tmp_path / "speakers.sqlite"), networks)
     again = networks.prepared_from(enrolment.export_builtin(name))
     assert again.features.prompt_tokens.equal(features.prompt_tokens)
