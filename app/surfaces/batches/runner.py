@@ -11,6 +11,7 @@ from uuid import uuid4
 from firstword.app.audio.dsp import wav_header
 from firstword.app.audio.formats import OutputFormat, tags_of
 from firstword.app.clients import ANYBODY, Client
+from firstword.app.database import DatabaseError
 from firstword.app.errors import InvalidApiKey, Refused, StoreFull, TtsError
 from firstword.app.http.encoding import MIN_AUDIO_S, EncodedChunk, StreamEncoder
 from firstword.app.http.errors import INTERNAL, error_body
@@ -46,7 +47,7 @@ class BatchRunner:
     async def stop(self) -> None:
         """Stop speaking; what is unfinished is spoken again after the next start."""
         await self._batches.workers.stop()
-        with suppress(Refused, StoreFull):  # it is released at the next start, and that one counts
+        with suppress(Refused, StoreFull, DatabaseError):  # else at the next start, and this one counts
             await self._release()
 
     async def _work(self) -> None:
