@@ -14,16 +14,11 @@ from typing import Any
 import httpx
 import pytest
 
-from firstword.app.postgresql import migrate
-from firstword.app.settings import Settings
 from tests.chaos.cluster import Heard, listen, until
-from tests.cluster.standin import standin
-from tests.support.postgres import postgres_server
 
 pytest.importorskip("ray", reason="needs Ray Serve: pip install 'firstword[ray]'")
 
-from firstword.app.hosts.ray.serving import cluster
-from tests.cluster.deaths import ENGINES, Front, front, held, two_engines
+from tests.cluster.deaths import Front, front, held, two_engines
 
 pytestmark = [
     pytest.mark.anyio,
@@ -36,20 +31,6 @@ logger = logging.getLogger(__name__)
 
 PAUSE_S = 3.0
 PARTS = {"controller": "ray::ServeController", "GCS": "gcs_server", "raylet": "/raylet/raylet"}
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[str]:
-    with postgres_server() as server:
-        url = server.new_database()
-        migrate(url)
-        yield url
-
-
-@pytest.fixture(scope="module")
-def engines(store: str) -> Iterator[Any]:
-    with cluster(Settings(ray=ENGINES, speakers={"store": store}), standin) as handle:
-        yield handle
 
 
 @contextmanager

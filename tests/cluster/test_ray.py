@@ -4,7 +4,6 @@ import asyncio
 import logging
 import statistics
 import time
-from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
@@ -12,14 +11,13 @@ from typing import Any
 import httpx
 import pytest
 
-from firstword.app.postgresql import Postgres, migrate
+from firstword.app.postgresql import Postgres
 from firstword.app.service import own_engine, running
 from firstword.app.settings import Settings
 from firstword.app.telemetry.metrics import Metrics
 from tests.cluster.standin import SPEAKERS, PacedEngine, info, standin
 from tests.hosts.ray.test_remote import heard, samples_of
 from tests.support.checkpoints import small_checkpoint
-from tests.support.postgres import postgres_server
 from tests.support.serving import make_services, serving
 from tests.support.toy_engine import asked
 
@@ -28,7 +26,7 @@ from ray import serve  # noqa: E402
 
 from firstword.app.hosts.ray.link import RayLink  # noqa: E402
 from firstword.app.hosts.ray.serving import APP, cluster, opening_of  # noqa: E402
-from tests.cluster.deaths import ENGINES, front, is_left, kill_many  # noqa: E402
+from tests.cluster.deaths import front, is_left, kill_many  # noqa: E402
 
 pytestmark = [
     pytest.mark.anyio,
@@ -37,21 +35,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # of Ray's own
 ]
 logger = logging.getLogger(__name__)
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[str]:
-    with postgres_server() as server:
-        url = server.new_database()
-        migrate(url)
-        yield url
-
-
-@pytest.fixture(scope="module")
-def engines(store: str) -> Iterator[Any]:
-    """The handle of two stand-ins."""
-    with cluster(Settings(ray=ENGINES, speakers={"store": store}), standin) as handle:
-        yield handle
 
 
 async def test_engines_that_die_under_four_contexts_leave_their_socket_open_and_nothing_behind(

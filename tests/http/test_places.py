@@ -186,7 +186,7 @@ def test_heads_sent_again_and_again_keep_no_upload_out() -> None:
     assert given_up == [f"head {number}" for number in range(14)]
 
 
-class Guest:
+class Uploader:
     """A client that sends one upload after the other."""
 
     def __init__(self, held: HeldBytes, name: str, s_per_byte: float, num_bytes: int = 10) -> None:
@@ -240,7 +240,7 @@ class Guest:
 
 
 def longest_wait_s(
-    held: HeldBytes, clock: Clock, ann: Guest, others: list[Guest], every_s: int, minutes: int
+    held: HeldBytes, clock: Clock, ann: Uploader, others: list[Uploader], every_s: int, minutes: int
 ) -> float:
     """Return for how long Ann waits at most, who has a recording of 9 s each minute.
 
@@ -278,9 +278,9 @@ def test_uploads_sent_again_and_again_keep_those_of_others_out_for_a_while(
     """Each is ended before it is late. busy_s: for so long Ann has sent uploads before."""
     clock = Clock()
     held = HeldBytes(60, small_bytes=0, clock=clock)
-    ann = Guest(held, "ann", s_per_byte)
+    ann = Uploader(held, "ann", s_per_byte)
     ann.be_busy(clock, busy_s)
-    others = [Guest(held, f"other {number}", s_per_byte) for number in range(num_others)]
+    others = [Uploader(held, f"other {number}", s_per_byte) for number in range(num_others)]
     assert longest_wait_s(held, clock, ann, others, every_s, minutes=5) <= most_s
     assert ann.num_given_up == 0
 
@@ -288,13 +288,13 @@ def test_uploads_sent_again_and_again_keep_those_of_others_out_for_a_while(
 def test_the_first_upload_of_a_client_stays_for_a_turn() -> None:
     clock = Clock()
     held = HeldBytes(60, small_bytes=0, clock=clock)
-    guests = [Guest(held, f"guest {number}", 100.0) for number in range(6)]
-    assert all(guest.come() for guest in guests)
+    uploaders = [Uploader(held, f"uploader {number}", 100.0) for number in range(6)]
+    assert all(uploader.come() for uploader in uploaders)
     clock.now_s = TURN_S - 0.1
-    assert not Guest(held, "eve", 100.0).come()
+    assert not Uploader(held, "eve", 100.0).come()
     clock.now_s = TURN_S + 0.1
-    assert Guest(held, "eve", 100.0).come()
-    assert sum(guest.num_given_up for guest in guests) == 1
+    assert Uploader(held, "eve", 100.0).come()
+    assert sum(uploader.num_given_up for uploader in uploaders) == 1
 
 
 def test_several_uploads_of_a_client_stay_for_a_turn_too() -> None:
@@ -303,13 +303,13 @@ def test_several_uploads_of_a_client_stay_for_a_turn_too() -> None:
     with ExitStack() as stack:
         for number in range(4):
             stack.enter_context(held.held(f"answered {number}", 10))
-        ann = [Guest(held, "ann", 1000.0, num_bytes=4) for _ in range(5)]
-        assert all(guest.come() for guest in ann)
+        ann = [Uploader(held, "ann", 1000.0, num_bytes=4) for _ in range(5)]
+        assert all(uploader.come() for uploader in ann)
         clock.now_s = TURN_S - 0.1
-        assert not Guest(held, "eve", 100.0, num_bytes=20).come()
+        assert not Uploader(held, "eve", 100.0, num_bytes=20).come()
         clock.now_s = TURN_S + 0.1
-        assert Guest(held, "eve", 100.0, num_bytes=20).come()
-        assert sum(guest.num_given_up for guest in ann) == 5
+        assert Uploader(held, "eve", 100.0, num_bytes=20).come()
+        assert sum(uploader.num_given_up for uploader in ann) == 5
 
 
 @pytest.mark.parametrize(("num_come", "makes_room"), [(4, True), (5, False), (10, False)])
@@ -318,13 +318,13 @@ def test_what_has_come_by_half_stays_however_much_its_client_has_held(
 ) -> None:
     clock = Clock()
     held = HeldBytes(60, small_bytes=0, clock=clock)
-    ann = Guest(held, "ann", 3.0)
+    ann = Uploader(held, "ann", 3.0)
     ann.be_busy(clock, 300)
-    others = [Guest(held, f"other {number}", 3.0) for number in range(5)]
-    assert all(guest.come() for guest in [ann, *others])
+    others = [Uploader(held, f"other {number}", 3.0) for number in range(5)]
+    assert all(uploader.come() for uploader in [ann, *others])
     for _ in range(num_come - 1):
         ann.send()
-    assert Guest(held, "eve", 3.0).come() is makes_room
+    assert Uploader(held, "eve", 3.0).come() is makes_room
     assert ann.num_given_up == makes_room
 
 
@@ -335,12 +335,12 @@ def test_a_client_that_holds_more_makes_room_by_what_it_has_held_for_the_rest() 
     with ExitStack() as stack:
         for number in range(4):
             stack.enter_context(held.held(f"answered {number}", 10))
-        heavy = [Guest(held, "heavy", 100.0) for _ in range(2)]
-        assert all(guest.come() for guest in heavy)
-        assert not Guest(held, "eve", 100.0, num_bytes=15).come()
+        heavy = [Uploader(held, "heavy", 100.0) for _ in range(2)]
+        assert all(uploader.come() for uploader in heavy)
+        assert not Uploader(held, "eve", 100.0, num_bytes=15).come()
         clock.now_s = TURN_S + 0.1
-        assert Guest(held, "eve", 100.0, num_bytes=15).come()
-    assert [guest.num_given_up for guest in heavy] == [1, 1]
+        assert Uploader(held, "eve", 100.0, num_bytes=15).come()
+    assert [uploader.num_given_up for uploader in heavy] == [1, 1]
 
 
 @given(st.lists(st.floats(0.01, 100), min_size=1, max_size=20))
@@ -357,7 +357,7 @@ def test_what_a_client_has_held_does_not_depend_on_how_often_it_is_counted(times
 def test_clients_that_left_are_remembered_to_a_number() -> None:
     held = HeldBytes(60, small_bytes=0, clock=Clock())
     for number in range(MAX_REMEMBERED + 10):
-        with held.held(f"guest {number}", 10):
+        with held.held(f"uploader {number}", 10):
             pass
     assert len(held._large._remembered) == MAX_REMEMBERED
     assert not held._large._shares
@@ -385,7 +385,7 @@ def test_heads_of_others_do_not_take_the_place_of_a_body(
                     come(f"other {number % num_clients}")
                 clock.now_s += 1 / heads_per_s
 
-        Guest(held, "ann", 3.0).be_busy(clock, busy_s)
+        Uploader(held, "ann", 3.0).be_busy(clock, busy_s)
         flood(3)
         upload = come("ann")
         flood(0.1)

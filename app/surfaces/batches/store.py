@@ -164,9 +164,7 @@ class BatchStore:
         self._lock = threading.Lock()  # of the next three
         self._free_bytes = max_bytes  # beside what is stored
         self._writing_bytes: Counter[Job] = Counter()  # of audio whose item is not finished
-        self._wanted_bytes: dict[
-            str, int
-        ] = {}  # by owner: room that an item lacked, before one is taken again
+        self._wanted_bytes: dict[str, int] = {}  # by owner: what an item of theirs lacked, until one is taken
         self._directory = directory
         self._replica = replica
         self._directory_lock: FileLock | None = None  # None: nobody else could have the file
