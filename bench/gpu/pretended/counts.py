@@ -98,10 +98,11 @@ def count(
             config = write_configuration(Path(folder), family, size)
         if solver_steps is not None:
             config = config.with_solver_steps(solver_steps)
-        with pretended_gpu() as gpu, _recorded_once(), torch.no_grad():
+        with torch.random.fork_rng(devices=[]), pretended_gpu() as gpu, _recorded_once(), torch.no_grad():
             subject = Subject(family, size, torch.device("cuda"), torch.bfloat16, (1,), (), 1.0)
             for form in forms:
                 for number in streams if form != "eager" else streams[:1]:
+                    torch.default_generator.manual_seed(0)  # weights decide where a bias is added by itself
                     if form != "plain":
                         gpu.computes_replays = True  # an id that was drawn says what follows
                         yield from _count_lm(gpu, config, subject, form, number)
