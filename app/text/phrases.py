@@ -225,7 +225,7 @@ def _opens(word: str) -> bool:
         or bare in _WAYS
         or word in _OPERATORS
         or word in _ENTITIES
-        or word in ("|", "·", "•", "#", "~", "～")
+        or word in ("|", "·", "•", "#", "~", "～", "〜")
         or word in vocabulary.ARROWS
         or TEXT_OPENING.search(word)
         or (word[:1] == "<" and HTML_OPENING.match(word))

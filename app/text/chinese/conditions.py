@@ -13,6 +13,9 @@ _CODES = (*contexts.CODES.split("|"), "号", "码")
 
 _LETTERS = tuple(ascii_letters)
 
+_OF_FORMULAS = frozenset("=+×÷*^")
+_TILL_OR_AND = frozenset("-–—~～至到、")
+
 Match = re.Match[str]
 Condition = Callable[[Match, Phrase], bool]
 
@@ -59,9 +62,10 @@ def is_holidays(found: Match, phrase: Phrase) -> bool:
 def is_days(found: Match, phrase: Phrase) -> bool:
     """ "5/1-5/5放假", not "1/2-3/4杯"."""
     days = [(int(found[f"{end}month"]), int(found[f"{end}day"])) for end in ("", "last_")]
-    if not all(1 <= month <= 12 and 1 <= day <= 31 for month, day in days):
+    if "=" in found.string or not all(1 <= month <= 12 and 1 <= day <= 31 for month, day in days):
         return False
-    return any(day > 12 or day <= month for month, day in days)
+    is_rising = 1 < days[0][0] == days[1][0] and days[0][1] < days[1][1]  # "3/8-3/10"
+    return is_rising or any(day > 12 or day <= month for month, day in days)
 
 
 def is_reduced(found: Match, phrase: Phrase) -> bool:
@@ -136,6 +140,10 @@ def is_alone(found: Match, phrase: Phrase) -> bool:
 def is_whole(found: Match, phrase: Phrase) -> bool:
     """All of a text: "110" is dialed only where something tells so."""
     return not text_before(found, phrase) + text_ahead(found, phrase)
+
+
+def begins_text(found: Match, phrase: Phrase) -> bool:
+    return not text_before(found, phrase)
 
 
 def is_difference(found: Match, phrase: Phrase) -> bool:
@@ -266,7 +274,10 @@ def is_era_year(found: Match, phrase: Phrase) -> bool:
 
 
 def is_ordinal(found: Match, phrase: Phrase) -> bool:
-    return text_before(found, phrase).endswith("第")
+    """ "第2名" and the last of "第1-2名"."""
+    before = text_before(found, phrase)
+    is_last = before[-1:] in _TILL_OR_AND and re.search(r"第\d+\s?.$", before) is not None
+    return is_last or before.endswith("第")
 
 
 def is_extension(found: Match, phrase: Phrase) -> bool:
@@ -277,7 +288,9 @@ def is_extension(found: Match, phrase: Phrase) -> bool:
 def is_score(found: Match, phrase: Phrase) -> bool:
     """ "以3-1获胜", "皇马3-1巴萨", "男女比2:10"; a range goes up."""
     following = text_ahead(found, phrase).lstrip()
-    if following.startswith(contexts.NO_SCORES) or "=" in found.string:
+    if following.startswith(contexts.NO_SCORES) or not _OF_FORMULAS.isdisjoint(found.string):
+        return False
+    if found["low"][0] == "0" < found["low"]:
         return False
     if following.startswith(tuple(contexts.SCORES.split("|"))) or behind(contexts.SCORED)(found, phrase):
         return True
@@ -286,6 +299,9 @@ def is_score(found: Match, phrase: Phrase) -> bool:
         return True
     if ":" in found[0] or re.search(f"(?:{contexts.NO_SCORED})$", text_before(found, phrase)):
         return False
+    low, high = int(found["low"]), int(found["high"])
+    if low > high >= 60 and text_before(found, phrase)[-1:].isalpha() and following[:1].isalpha():
+        return True  # of basketball: "湖人110-105勇士"
     is_set = int(found["low"]) in contexts.SET_POINTS and int(found["low"]) > int(found["high"])
     is_whole = found.string.strip("，,、。！!；; ") == found[0]
     return (is_set and is_whole) or 9 >= int(found["low"]) >= int(found["high"])
@@ -296,6 +312,8 @@ def _is_next_set(found: Match, phrase: Phrase) -> bool:
     low, high = int(found["low"]), int(found["high"])
     before = text_before(found, phrase)
     last = re.search(r"(?<![\d:-])([5-9]|[1-3]\d)([:-])([5-9]|[1-3]\d)[、，,]\s?$", before)
+    if re.search(r"(?<![\d:-])[67]-[0-6][、，,\s]\s?$", before):
+        return max(low, high) in (6, 7)  # of tennis: "6-4、3-6"
     is_behind = last is not None and (last[2] == ":" or int(last[1]) > int(last[3]))
     return is_behind and min(low, high) >= 5 and max(low, high) in contexts.SET_POINTS and "比" not in before
 
@@ -318,7 +336,65 @@ def is_size(found: Match, phrase: Phrase) -> bool:
 
 
 def is_plate(found: Match, phrase: Phrase) -> bool:
-    return re.search(f"[{contexts.PROVINCES}][A-Z][A-Z]?$", text_before(found, phrase)) is not None
+    before = text_before(found, phrase).rstrip(" .-")
+    return re.search(f"[{contexts.PROVINCES}][A-Z]{{1,3}}$", before) is not None
+
+
+def is_no_plate(found: Match, phrase: Phrase) -> bool:
+    """ "AD 618", not "京AD1234Z"."""
+    return text_before(found, phrase)[-1:] not in tuple(contexts.PROVINCES)
+
+
+def is_masked(found: Match, phrase: Phrase) -> bool:
+    """ "138****8000", whose stars are not said."""
+    return "***" in phrase.source
+
+
+def is_in_brackets(found: Match, phrase: Phrase) -> bool:
+    """ "验证码(1234)"."""
+    before = text_before(found, phrase)
+    return before[-1:] in ("(", "（") and before[:-1].rstrip().endswith(_CODES)
+
+
+def is_line(found: Match, phrase: Phrase) -> bool:
+    """ "8888-6666" that is all of a text, and no years."""
+    return is_whole(found, phrase) and found[0][:4] > found[0][-4:] and found[0][:2] not in ("19", "20")
+
+
+def is_told_day(found: Match, phrase: Phrase) -> bool:
+    """ "05-20" that counts nothing and is no code."""
+    is_counted = text_ahead(found, phrase).lstrip()[:1].isalnum()
+    return not is_counted and not behind(f"{contexts.CODES}|第|{contexts.AMOUNTS}")(found, phrase)
+
+
+def is_next_month(found: Match, phrase: Phrase) -> bool:
+    return int(found["next"]) == int(found["month"]) + 1 <= 12
+
+
+def is_next_year(found: Match, phrase: Phrase) -> bool:
+    return int(found["last"]) == (int(found["first"]) + 1) % 100
+
+
+def is_span(found: Match, phrase: Phrase) -> bool:
+    """ "2024.3.8-3.10", days that rise."""
+    month, day = int(found["month"]), int(found["day"])
+    last = (int(found["last_month"] or month), int(found["last_day"]))
+    return 0 < day <= 31 and last[0] <= 12 and (month, day) < last and last[1] <= 31
+
+
+def is_same_unit(found: Match, phrase: Phrase) -> bool:
+    """Between two amounts of one unit or two lengths of time: "9时-17时", "6个月-3岁"."""
+    first = _AMOUNT_BEFORE.search(found.string[: found.start()])
+    last = _AMOUNT_AHEAD.match(f"{found.string[found.end() :]}{phrase.following}")
+    if first is None or last is None or "=" in found.string:
+        return False
+    units = (first["unit"], last["unit"])
+    return units[1].startswith(units[0]) or all(unit.startswith(_LENGTHS) for unit in units)
+
+
+_LENGTHS = ("秒", "分钟", "小时", "天", "周", "个月", "年", "岁", "周岁")
+_AMOUNT_BEFORE = re.compile(r"\d[多余几]?(?P<unit>[\u4e00-\u9fff㎡㎥]{1,4})$")
+_AMOUNT_AHEAD = re.compile(r"[-−]?\d+(?:\.\d+)?[多余几]?(?P<unit>[\u4e00-\u9fff㎡㎥]{1,4})")
 
 
 def is_code(found: Match, phrase: Phrase) -> bool:
@@ -388,7 +464,8 @@ def is_calculated(found: Match, phrase: Phrase) -> bool:
     """A minus of "10-2×3" and of what is equal to something."""
     before, ahead = found.string[: found.start()], found.string[found.end() :]
     is_operand = re.match(r"[(（]|\d+(?:\.\d+)?\s?[×÷]", ahead) or re.search(r"[×÷]\s?\d+(?:\.\d+)?$", before)
-    return is_operand is not None or re.search("[=≈]", found.string) is not None
+    is_sum = "+" in found.string and re.fullmatch(r"[\d.\s+–−-]+", found.string) is not None
+    return is_sum or is_operand is not None or re.search("[=≈]", found.string) is not None
 
 
 def is_unquoted(found: Match, phrase: Phrase) -> bool:
@@ -423,6 +500,10 @@ def is_decade(found: Match, phrase: Phrase) -> bool:
     """ "80s风格" and "1990s", not "等30s" and "60s倒计时"."""
     if found["century"] is not None:
         return True
+    last = re.search(r"(\d+)(s?)\s?[-–—~～到至]\s?$", text_before(found, phrase))
+    is_till = last is not None and (int(last[1]) < 50 or not last[2])  # "30s-60s" and "30~60s"
+    if is_till or (found["digits"] < "70" and is_whole(found, phrase)):
+        return False
     is_waited = re.match(contexts.SECONDS, text_ahead(found, phrase)) is not None
     return found["digits"] >= "50" and not is_waited and not behind(contexts.SECONDS_BEHIND)(found, phrase)
 

@@ -15,13 +15,13 @@ from firstword.app.text.phrases import UNSPACED, Phrase
 
 # ruff: noqa: RUF001  Chinese punctuation is meant
 
-_NUMERIC = re.compile(r"[0-9Ⅰ-ⅿ①-⒛❶-❿㈠-㈩㊀-㊉²³^=]")
+_NUMERIC = re.compile(r"[0-9Ⅰ-ⅿ①-⒛❶-❿㈠-㈩㊀-㊉²³⁰¹⁴-⁹^=]")
 _VALUED_ZEROS = re.compile(r"(?<=[0-9])\.0+(?=\s?[元块])")
 _SIGN = re.compile("|".join(re.escape(sign) for sign in contexts.SIGNS))
-_WORD_SIGNS = re.compile(r"(?<=[A-Za-z])(?<![0-9][A-Za-z])(?<![0-9][A-Za-z]{2})[-_](?=[0-9])")
+_WORD_SIGNS = re.compile(r"(?<=[A-Za-z])(?<![0-9][A-Za-z])(?<![0-9][A-Za-z]{2})(?<!/h)[-_](?=[0-9])")
 _LONG_WORD_SIGNS = re.compile(r"(?<=[A-Za-z]{2})[-_](?=[0-9])")
 _PER = re.compile(
-    rf"(?:(?<=[元块角分币镑刀美港日韩次克升米里时])|(?<=[0-9][人片粒转毛r])|(?<=万)(?=/[年月人])|(?<=[元块]/人))/(?=[0-9]*(?:{contexts.PER}))"
+    rf"(?:(?<=[元块角分币镑刀美港日韩次克升米里时])|(?<=[元块]起)|(?<=[0-9零一二三四五六七八九十百千万][kKwW])(?=/[月年天])|(?<=[0-9][人片粒转毛r])|(?<=万)(?=/[年月人])|(?<=[元块]/人))/(?=[0-9]*(?:{contexts.PER}))"
 )
 _UNITS = "|".join(sorted(contexts.PER_UNITS, key=len, reverse=True))
 _PER_UNIT = re.compile(rf"(?<=[元块角分币镑刀铢盾方])/(?P<unit>{_UNITS})(?![\w/²³])", re.ASCII)
@@ -36,12 +36,23 @@ _ALPHABET = re.compile(
 )
 _SHARP = re.compile(r"(?<![A-Za-z])(?P<letter>[CF])#")
 _LEADING_POINT = re.compile(r"(?<![\w.])\.(?=[A-Za-z])|(?<![\w.$￥¥€£])\.(?=[0-9])")
+_LEADING_DECIMALS = re.compile(r"(?<![\w.%$￥¥€£])\.(?=[0-9]{2})|(?<![0-9].)(?<=[$￥¥€£])\.(?=[0-9])")
 _DAY = re.compile(r"(?:周|星期|礼拜)[一二三四五六日天]\s?$|月\s?$")
 _HOUR = re.compile(r"\d\s?[点时分日号月]\s?$")
+_WRITTEN = {**VULGAR, ord("∼"): "~", ord("﹣"): "-", ord("ⁿ"): "^n", ord("ₙ"): "n"}
+_STEP = re.compile(
+    r"(?:(?<=(?<![A-Za-z0-9-])[nNT])(?=[-−][0-9](?![\w.-]|航站))|(?<=UTC)|(?<=GMT))[-−](?=[0-9])", re.ASCII
+)
+"""A hyphen that is a minus: "T-3", "n-1", "UTC-8"."""
+_ROOT = re.compile(r"√(?P<root>[0-9]+)/(?P<below>[0-9]+)")
+_PER_BOTH = re.compile(r"/[(（](?P<first>[^()（）]{1,4})·(?P<second>[^()（）]{1,3})[)）]")
+_DIAMETER = re.compile("[∅⌀](?=[0-9])")
+_LIMIT = re.compile("(?<![A-Za-z])(?P<letter>[a-zA-Z])(?:→|-?->)(?=[-+−]?[0-9]|[-+−]?∞)")
+_ROMAN_NAME = re.compile("III?|VIII?|XI{1,3}|XIV|XVI{0,3}|XIX")
 _TIMES = re.compile("(?<=[0-9][\u4e00-\u9fff])[*](?=[0-9])")
 _PATH = re.compile(r"(?:/[A-Za-z][\w.-]*)+/?")
 _COLON = re.compile("(?<=[0-9])(?:∶|：(?![0-9]+[个人名条种天次位项步年月台件]))(?=[0-9])")
-_FACTORIAL = re.compile(r"(?<=[0-9n])!(?=\s=)")
+_FACTORIAL = re.compile(r"(?<=[0-9n])!(?=\s=)|(?<=^n)!$")
 _SIZES = re.compile(
     r"(?<![A-Za-z0-9])(?P<first>[2-6]?X{0,3}[SML])[-–~～](?P<last>[2-6]?X{0,5}[SML])(?![A-Za-z0-9])"
 )
@@ -65,7 +76,8 @@ _ARROW = re.compile("(?<=[A-Za-z])(?:→|⇒|-?->|=>)(?=[A-Za-z])")
 _ARROW_OF_DIGITS = re.compile("(?<=[0-9])(?:→|⇒|-?->|=>)(?=[0-9])")
 _COUNTED = tuple("元块多余右十百千万亿")  # before "RMB"
 _DASHES = ("-", "–", "—", "--")
-_TILL = (*_DASHES, "~", "～")
+_TILL = (*_DASHES, "~", "～", "〜")
+_WEEKDAY = re.compile("(?:周|星期|礼拜)[一二三四五六]$")
 
 
 def say_arrows(text: str, phrase: Phrase) -> str:
@@ -74,6 +86,8 @@ def say_arrows(text: str, phrase: Phrase) -> str:
         return "，" if phrase.previous and phrase.following else ""
     if "*" in text:
         text = _TIMES.sub("×", text)  # it marks no words
+    if "→" in text:
+        text = _LIMIT.sub(r"\g<letter>趋于", text)
     return _ARROW.sub("，", _ARROW_OF_DIGITS.sub("到", text))
 
 
@@ -107,35 +121,49 @@ def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
 def _signs_in_words(text: str) -> str:
     """Signs that letters or digits on both sides decide, as they are said."""
     if not text.isascii():
-        if "₀" <= text[-1:] <= "₉" or "log" in text:
-            text = _LOGARITHM.sub(
-                lambda found: f"以{found['base'].translate(VULGAR)}为底{found['of']}的对数", text
-            )
-        text = _TRADITIONAL.sub(lambda found: found[0].translate(_SIMPLIFIED), text)
-        text = _COLON.sub(":", text.translate(VULGAR)).lstrip()
-        if "#" in text:
-            text = _NUMBER_SIGN.sub("号", text)
+        text = _wide_signs(text)
+    if "·" in text and "/" in text:
+        text = _PER_BOTH.sub(_per_both, text)
     if "-" in text or "～" in text or "~" in text:
-        text = _ALPHABET.sub(r"\g<first>到\g<last>", text)
+        text = _STEP.sub("减", _ALPHABET.sub(r"\g<first>到\g<last>", text))
     if "." in text and _MODULE.fullmatch(text):
         text = text.replace(".", "点")
     if " " in text:
         text = _APART.sub(r"\g<decimal>，", _BLANK_BEHIND_DIGIT.sub("", text))
-    if "!" in text and "=" in text:
+    if "!" in text and ("=" in text or text == "n!"):
         text = _FACTORIAL.sub("的阶乘", part_factorials(text))
     if text[-1:] in ("L", "M"):
         text = _SIZES.sub(r"\g<first>到\g<last>", text)
     if "++" in text:
         text = _INCREMENT.sub("加加", text)
-    return _LEADING_POINT.sub("点", _SHARP.sub(r"\g<letter> sharp", text))
+    if "." in text:
+        text = _LEADING_POINT.sub("点", _LEADING_DECIMALS.sub("0.", text))
+    return _SHARP.sub(r"\g<letter> sharp", text) if "#" in text else text
+
+
+def _wide_signs(text: str) -> str:
+    if "₀" <= text[-1:] <= "₉" or "log" in text:
+        text = _LOGARITHM.sub(
+            lambda found: f"以{found['base'].translate(VULGAR)}为底{found['of']}的对数", text
+        )
+    text = _TRADITIONAL.sub(lambda found: found[0].translate(_SIMPLIFIED), text)
+    text = _COLON.sub(":", text.translate(_WRITTEN)).lstrip()
+    if "#" in text:
+        text = _NUMBER_SIGN.sub("号", text)
+    if "√" in text:
+        text = _ROOT.sub(r"\g<below>分之√\g<root>", text)
+    return _DIAMETER.sub("直径", text)
+
+
+def _per_both(per: re.Match[str]) -> str:
+    """ "/(kg·d)" as a unit, "/(人·天)" as two."""
+    unit = f"{per['first']}·{per['second']}"
+    return f"/{unit}" if unit in contexts.PER_UNITS else f"/{per['first']}/{per['second']}"
 
 
 def _beside(text: str, phrase: Phrase) -> str | None:
     """A dash, a slash, half a day or a numeral that its neighbors decide; None: the phrase is none."""
-    if text in _TILL and any(
-        before.search(phrase.before) and phrase.following[:1] in tuple(ahead)
-        for before, ahead in ((_DAY, "周星礼"), (_HOUR, "早晚上下次凌中明"))
-    ):
+    if text in _TILL and _is_till(text, phrase):
         return "到"
     if text in _DASHES:
         if "\n" in phrase.source:
@@ -146,9 +174,9 @@ def _beside(text: str, phrase: Phrase) -> str | None:
         return ""
     if text in _HALVES and phrase.following[:1].isdigit():
         return _HALVES[text]
-    if text[0] in "IV" and phrase.following[:1] in contexts.ROMAN_BEFORE and _ROMAN.fullmatch(text):
-        return cardinal(str(roman_value(text)))
-    if text[0] in "IVX" and phrase.following[:1] == "世" and _CENTURY.fullmatch(text):
+    if text[-1] == "#" and len(text) < 5 and text[:-1].isdecimal() and "#" not in phrase.before:
+        return f"{cardinal(text[:-1])}{'井' if phrase.before.endswith('按') else '号'}"
+    if text[0] in "IVX" and _is_numeral(text, phrase):
         return cardinal(str(roman_value(text)))
     if (
         text == ">"
@@ -159,6 +187,29 @@ def _beside(text: str, phrase: Phrase) -> str | None:
     if text[0] == "/" and text[1:] in contexts.UNITS:
         return f"每{contexts.UNITS[text[1:]]}"
     return _of_commands(text, phrase)
+
+
+def _is_till(text: str, phrase: Phrase) -> bool:
+    """Whether a dash or a wave that is a phrase stands between two days, hours or numbers."""
+    following = phrase.following[:1]
+    if _WEEKDAY.search(phrase.before) and following in tuple("二三四五六日天"):
+        return True
+    if text not in _DASHES and phrase.previous[-1:].isdecimal() and following.isdecimal():
+        return True
+    return any(
+        before.search(phrase.before) and following in tuple(ahead)
+        for before, ahead in ((_DAY, "周星礼"), (_HOUR, "早晚上下次凌中明"))
+    )
+
+
+def _is_numeral(text: str, phrase: Phrase) -> bool:
+    """ "I期", "XVI世" and, without a word that tells it, "路易XVI"."""
+    if phrase.following[:1] in contexts.ROMAN_BEFORE and _ROMAN.fullmatch(text):
+        return True
+    if phrase.following[:1] == "世" and _CENTURY.fullmatch(text):
+        return True
+    is_named = "\u4e00" <= phrase.previous[-1:] < "\ua000" and not phrase.has_blank
+    return is_named and _ROMAN_NAME.fullmatch(text) is not None
 
 
 def _of_commands(text: str, phrase: Phrase) -> str | None:

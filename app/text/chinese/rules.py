@@ -30,6 +30,10 @@ NEEDS: Final = {
     **dict.fromkeys(("date.era_year", "date.short_year", "date.years"), "年"),
     **dict.fromkeys(("range.figure", "serial.groups", "serial.size"), "-"),
     "date.either_way": "-/",
+    "date.span": _DASHES,
+    "date.next_month": "/",
+    "time.halves": "mM",
+    **dict.fromkeys(("fraction.measured", "fraction.letter"), "/"),
     **dict.fromkeys(("date.holidays", "money.range", "range.to"), _DASHES),
     **dict.fromkeys(("time.range", "serial.version", "serial.dotted"), "."),
     **dict.fromkeys(("formula.plus", "cardinal.plus"), "+"),
@@ -58,7 +62,7 @@ NEEDS: Final = {
         "date.zeros": "0",
     },
     **{"range.versus": "vV", "range.score": "-–:", "date.season": f"/{_DASHES}", "time.half": "mM"},
-    **{"measure.feet": "'′", "duration.primes": "'’′", "measure.minutes": "°", "date.event": "·./"},
+    **{"measure.feet": "'′f", "duration.primes": "'’′", "measure.minutes": "°", "date.event": "·./"},
     **{"formula.times": "·×", "formula.cross": "xX", "serial.model": "-−", "date.era": "AB"},
     **{
         "serial.apostrophe": "'’",
@@ -100,18 +104,21 @@ _HALF = r"(?:\s?(?P<half>[AaPp])\.?[Mm]\b\.?)"
 ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     (
         "telephone.number",
-        r"(?<![\w.])(?:(?:\+|00)[0-9]{1,3}[ -]?|\(\+[0-9]{1,3}\)[ -]?|86[ -])?"
+        r"(?<![\w.])(?:(?:\+|00)[0-9]{1,3}[ -]?|\((?:\+[0-9]{1,3}|86)\)[ -]?|86[ -])?"
         r"(?:1[0-9]{2}[ -][0-9]{4}[ -][0-9]{4}|1[3-9][0-9]{9}|1[3-9][0-9][xX]{4}[0-9]{4}"
-        r"|0[0-9]{1,3}[ -](?:[0-9]{7,8}|[0-9]{3,4}[ -][0-9]{4})(?:-[0-9]{1,5})?"
+        r"|0[0-9]{1,3}[ –—-](?:[0-9]{7,8}|[0-9]{3,4}[ -][0-9]{4})(?:-[0-9]{1,5})?"
         r"|[48]00[ -][0-9]{3,4}[ -]?[0-9]{3,4}|[48]00[0-9]{7}"
         r"|[(（]0[0-9]{2,3}[)）][ -]?(?:[0-9]{7,8}|[0-9]{3,4}[ -][0-9]{4})"
         r"|\+[0-9]{1,3}[ -]?\([0-9]{1,4}\)[ -]?[0-9]{2,4}(?:[ -][0-9]{2,4}){1,3}"
-        r"|\+[0-9]{1,3}(?:[ -][0-9]{2,4}){2,4})(?![0-9%]|[kcm]?[mgWL](?![A-Za-z])"
+        r"|\+[0-9]{1,3}(?:[ -][0-9]{2,4}){2,4}|\+[0-9]{1,3}[ -][0-9](?:[ -][0-9]{4}){2}"
+        r"|\+(?:85[23]|65)[ -]?[0-9]{8})(?![0-9%]|[kcm]?[mgWL](?![A-Za-z])"
         r"|\s?(?:[元米吨台户亩票字倍万亿]|[美欧日港]元|公里|公斤|人民币|人次))",
         None,
     ),
     ("telephone.number", r"(?:0[0-9]{2,3}|\+(?:86|85[23]|886))$", conditions.is_area),
     ("telephone.number", r"(?:[0-9]{3,4}[ -][0-9]{4}|[0-9]{7,8})(?![0-9])", conditions.is_behind_area),
+    ("telephone.number", r"(?<![\d.])1[3-9]\d{5}(?![\d.])", conditions.is_masked),
+    ("telephone.number", r"[2-9]\d{3}-\d{4}", conditions.is_line),
     ("cardinal.number", r"11[0-9]|12[0-2]|12345|100[01]0", conditions.is_whole),
     ("telephone.extension", r"\d{2,6}(?!\d|[人名个])", conditions.behind(contexts.EXTENSIONS)),
     ("telephone.extension", r"\d{1,5}(?!\d)", conditions.is_extension),
@@ -121,6 +128,12 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.room", r"(?<![\d.,])\d{3,4}(?![\d.户人家个平米㎡多余元万])", conditions.is_behind_house),
     ("serial.room", r"(?<![\d.,])\d{3}(?=路(?![人口])|[国省县]道)", None),
     ("serial.code", r"\d+(?:-\d+)+", conditions.behind("ISBN|ISSN|书号")),
+    ("serial.code", r"\d{4,8}(?=[)）])", conditions.is_in_brackets),
+    ("serial.hyphen", r"\d{5,}(?:-\d{2,})+(?![\d.%])", conditions.behind(contexts.CODES)),
+    ("serial.hyphen", r"(?<=A)3\d0-[1-9]00|(?<=B)7\d7-\d{1,3}|(?<=ISO )8859-\d{1,2}", None),
+    ("cardinal.number", r"(?<=车)[1-9]\d?(?=[A-F](?![A-Za-z]))|(?<=[A-Z] )\d{1,3}(?=A(?![A-Za-z]))", None),
+    ("serial.beside", r"(?<=\d)-(?=0\d\d(?!\d))", None),
+    ("cardinal.hundreds", r"(?<![\d.,])10{2,4}(?![\d.,])", conditions.behind("几")),
     ("serial.room", r"(?<![\d.,])(?:480|720|1080|1440|2160)(?=[PpIi](?![A-Za-z]))", None),
     (
         "range.score",
@@ -174,6 +187,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         conditions.is_unplaced,
     ),
     ("measure.feet", r"(?<![\d.°])(?P<feet>[3-8])'(?P<inches>1[01]|[0-9])\"", None),
+    ("measure.feet", r"(?<![\w.])(?P<feet>\d{1,2})\s?ft\s?(?P<inches>\d{1,2})\s?in(?![A-Za-z])", None),
     ("measure.feet", r"(?<![\d.°])(?P<feet>\d{1,2})′(?P<inches>\d{1,2}(?:\.\d+)?)″", conditions.is_size),
     ("time.minute", r"(?<![\d.°])(?P<number>\d{1,3})['′](?![\d\"″])", conditions.is_of_match),
     (
@@ -297,7 +311,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         rf"(?<![\w.,]){_DIALED}(?![\d.%:/,]|\s?[急救报A-Za-z])",
         conditions.behind(contexts.AMOUNTS),
     ),
-    ("serial.code", r"(?<=[A-Z])\d{4,6}(?![\d.])", conditions.is_plate),
+    ("serial.code", r"(?:(?<=[A-Z])\d{4,6}|(?<=[A-Z]{3})\d{3}|(?<=\.)\d{5})(?![\d.])", conditions.is_plate),
     ("serial.plate", r"(?P<digits>\d[A-Z0-9]{4,5})(?![A-Za-z\d.])", conditions.is_plate),
     (
         "serial.plate",
@@ -353,6 +367,23 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.code", r"(?<=[A-Z])(?<![A-Z]{3})\d{3}(?![\d.])", None),
     ("serial.long", r"\d{16,}|20[0-4]\d(?:0[1-9]|1[0-2])\d{8,}", None),
     (
+        "date.span",
+        r"(?<!\d)(?P<year>\d{4})([-/.])(?P<month>\d{1,2})\2(?P<day>\d{1,2})\s?(?!\2)[-–—~～至到]\s?"
+        r"(?:(?P<last_month>\d{1,2})\2)?(?P<last_day>\d{1,2})(?![\d./:点时-])日?",
+        conditions.is_span,
+    ),
+    (
+        "date.month_day",
+        r"(?<![\w./-])(?P<month>0[1-9])-(?P<day>0[1-9]|[12]\d|3[01])(?![\w./:-])",
+        conditions.is_told_day,
+    ),
+    (
+        "date.day",
+        r"(?<![\w.,/])(?P<month>1[0-2]|0?[1-9])/(?P<day>[12]\d|3[01]|0?[1-9])(?![\d/.%])",
+        conditions.behind("每年|今年|明年|去年|前年|后年"),
+    ),
+    ("date.next_month", r"(?<![\d/.\s])(?P<month>\d{1,2})/(?P<next>\d{1,2})(?=月)", conditions.is_next_month),
+    (
         "date.full",
         r"(?<!\d)(?P<year>\d{4})([-/.])(?P<month>\d{1,2})\2(?P<day>\d{1,2})(?![\d.])日?",
         conditions.is_date,
@@ -395,6 +426,17 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"(?<![\w.,/])(?P<above>\d{1,4})/(?P<below>\d{2,4})(?=[\u3400-\u9fff])(?![日号年月]|赛季|学年|财年)",
         conditions.is_no_autumn_day,
     ),
+    ("serial.slashes", r"(?<!\d)1[4-9]\d/\d{2,3}(?=[ABCY](?![A-Za-z\d]))", None),
+    (
+        "fraction.measured",
+        r"(?<![\w.,/])(?P<above>\d{1,3})/(?P<below>\d{1,4})\s?(?P<unit>[gLhms]|k[gm]|m[glmL]|cm|min|in)(?![A-Za-z\d/])",
+        None,
+    ),
+    (
+        "fraction.letter",
+        r"(?<![\w./])(?P<above>\d{1,3})/(?P<letter>[xyn])(?![\w/])|(?<![\w./])(?P<of>x)/(?P<below>\d{1,3})(?![\w/])",
+        conditions.is_no_formula,
+    ),
     ("serial.tire", r"(?<![\d/])(?P<width>\d{3})/(?P<share>\d\d)\s?Z?R(?P<rim>\d\d)(?!\d)", None),
     ("serial.slashes", r"(?<![\w./])\d{1,3}(?:/\d{1,3}){2}(?![\w./])", None),
     (
@@ -417,7 +459,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "date.season",
-        r"(?<![\d.,/~-])(?P<first>1[89]\d\d|20\d\d)\s?[-–—~～]\s?(?P<last>1[89]\d\d|20\d\d)(?![\d.,%/-])",
+        r"(?<![\d.,/~-])(?P<first>1[89]\d\d|20\d\d)\s?[-–—~～到]\s?(?P<last>1[89]\d\d|20\d\d)(?![\d.,%/-])",
         conditions.is_years,
     ),
     (
@@ -437,8 +479,18 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "date.season",
+        r"(?<![\d.])(?P<first>\d\d)[/-](?P<last>\d\d)(?=赛季|学年|财年)",
+        conditions.is_next_year,
+    ),
+    (
+        "date.season",
         rf"(?<![\d.])(?P<first>[6-9][1-9])\s?[-–—~～至到]\s?(?P<last>[6-9]\d)(?=年(?!{contexts.YEARS_COUNTED}|[{contexts.YEAR_COUNTED}]))",
         conditions.is_rising,
+    ),
+    (
+        "date.years",
+        r"(?<!\d)(?P<first>\d{4}年)\s?(?P<till>[-–—~～])\s?(?P<last>(?:19|20)\d\d)(?![\d年.])",
+        None,
     ),
     ("date.years", r"(?<!\d)(?P<first>\d{4}年?)\s?(?P<till>[-–—~～至])\s?(?P<last>\d{4})年", None),
     (
@@ -451,7 +503,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         "date.era",
         r"(?<![\w.])(?P<era>B\.?C\.?(?!\s?(?:19|20)\d\d)(?=\s?\d+\s?(?:年|[到至]|[，。！？、；)）]|$))|A\.?D\.?)"
         r"\s?(?P<digits>\d{1,4})(?!\d)年?",
-        None,
+        conditions.is_no_plate,
     ),
     ("date.era_year", rf"(?<!\d)(?P<digits>\d{{3,4}})(?=年|{_TILL_ERA})", conditions.is_era_year),
     (
@@ -479,7 +531,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     (
         "time.clock",
         r"(?<![\d.:])(?P<hour>\d{1,2}):(?P<minutes>[0-5]\d)"
-        rf":(?P<seconds>[0-5]\d){_HALF}?(?![\d:])",
+        rf":(?P<seconds>[0-5]\d(?:\.\d+)?){_HALF}?(?![\d:])",
         None,
     ),
     (
@@ -495,11 +547,21 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "time.half",
-        r"(?<![A-Za-z])(?P<half>[AP])\.?M\.?\s?(?P<hour>\d{1,2}):(?P<minutes>[0-5]\d)(?![\d:])",
+        r"(?<![A-Za-z])(?P<half>[AP])\.?M\.?\s?(?P<hour>\d{1,2})(?::(?P<minutes>[0-5]\d)(?![\d:])|[点时](?!\d))",
+        None,
+    ),
+    (
+        "time.halves",
+        r"(?<![\d.:])(?P<low>\d{1,2})\s?(?P<till>[-–—~～至到])\s?"
+        rf"(?P<hour>\d{{1,2}})(?::(?P<minutes>[0-5]\d))?{_HALF}",
         None,
     ),
     ("time.half", rf"(?<![\d.:])(?P<hour>\d{{1,2}})(?::(?P<minutes>[0-5]\d))?{_HALF}", None),
-    ("time.clock", r"(?<![\d.:])(?P<hour>[01]?\d|2[0-4]):(?P<minutes>[0-5]\d)(?![\d:])(?:分(?!钟))?", None),
+    (
+        "time.clock",
+        r"(?<![\d.:])(?P<hour>[01]?\d|2[0-4]|2[5-9](?=:00)):(?P<minutes>[0-5]\d)(?![\d:])(?:分(?!钟)|(?<=00)点(?![击开评播名餐单]))?",
+        None,
+    ),
     (
         "money.range",
         rf"{_SIGN}\s?(?P<low>\d+(?:\.\d+)?)(?P<low_scale>{contexts.SCALES})?\s?[-–—~～至到]\s?"
@@ -511,7 +573,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("money.whole", rf"(?<![\d.,])(?P<number>\d+)\.00?(?=\s?[百千万亿]*(?:{_OF_MONEY}))", None),
     ("serial.tail", rf"(?<=\d秒)\d\d(?={contexts.RECORDED})", conditions.is_record),
     ("serial.tail", r"(?<=\d[米块秒m])\d\d(?=$|[^\w\u3400-\u9fff.]|[的左高长宽多吧啊了])", None),
-    ("money.amount", rf"(?<![\d.]){_AMOUNT}{_SCALE}(?P<sign>[$€£¥￥₫₽₩₹฿₺₱¢円])", None),
+    ("money.amount", rf"(?<![\d.]){_AMOUNT}{_SCALE}(?:\s(?=.(?:$|[^\w\s($])))?(?P<sign>[$€£¥￥₫₽₩₹฿₺₱¢円])", None),
     ("serial.version", r"(?<![\d.])\d+(?:\.\d+){2}(?![\d.])", None),
     ("money.code", rf"(?<![\d.]){_AMOUNT}\s?{_SCALE}\s?{_CODE}(?![A-Za-z])", None),
     ("money.code", rf"(?<![A-Za-z]){_CODE}\s?{_AMOUNT}\s?{_SCALE}(?P<end>元)?", None),
@@ -523,10 +585,15 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("formula.raised", r"(?<=[0-9])\^\(?(?P<raised>[-−]?\d+)\)?", None),
     ("formula.power", r"(?<=[\w)])\^\(?(?P<power>[-−]?\d+)\)?", None),
     ("formula.raised", r"(?<=[0-9])(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+)", None),
+    (
+        "formula.raised",
+        r"(?<=[a-z)])(?<![A-Za-z]{2})(?![²³](?![⁰¹²³⁴-⁹]))(?P<raised>⁻?[⁰¹²³⁴-⁹]+)(?![⁺⁻])",
+        None,
+    ),
     ("formula.minus", r"(?<=[\d元块个米斤人次天秒])\s?[-–−]\s?(?=[\d(（])", conditions.is_calculated),
     (
         "formula.minus",
-        r"(?<![A-Za-z]{2})(?<=[a-zA-Z²³)])\s?[-–−]\s?(?=[\da-zA-Z(](?![A-Za-z]))",
+        r"(?<![A-Za-z]{2})(?<=[a-zA-Z²³)])\s?[-–−]\s?(?=\d|[a-zA-Z(](?![A-Za-z]))",
         conditions.has_equals,
     ),
     ("formula.minus", r"(?<=\d[nxyab])\s?[-−]\s?(?=\d+(?![\dA-Za-z]))", None),
@@ -536,7 +603,8 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("cardinal.plus", r"(?<![\d%])\+(?=\d+(?:\.\d+)?%)", conditions.is_changed),
     ("formula.plus", r"(?<!\d)\+(?=\d+(?:\.\d+)?%)", conditions.is_behind_word),
     ("formula.plus", r"(?<=[\d%])\s?\+\s?(?=\d)", None),
-    ("formula.plus", r"(?<=[A-Za-z)）])\+(?=\d)", None),
+    ("formula.plus", r"(?<=[A-Za-z)）.…²³])\+(?=\d)", None),
+    ("cardinal.plus", r"(?<![\w%.)）])\+(?=\d{1,3}/\d)", None),
     ("formula.plus", r"\+(?=\d+[个件台盒包只瓶套张份天周])", conditions.is_behind_word),
     ("formula.times", r"(?<=\d)\s?·\s?(?=\d)", conditions.has_equals),
     ("formula.times", r"(?<=\d)\s?×\s?(?=\d)", None),
@@ -555,7 +623,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     (
         "measure.share",
         rf"(?<![A-Za-z\d.]){_AMOUNT}\s?{_SCALE}\s?(?P<unit>{_alternatives(contexts.UNITS)})"
-        rf"/(?:(?=(?:\d+\s?(?:m?[lLs]|d[lL]|h|min)|100\s?(?:g|km))(?![A-Za-z]))|(?P<per>{_alternatives(contexts.PER_UNITS)})(?![\w/²³]))",
+        rf"/(?:(?=(?:\d+\s?(?:m?[lLs]|d[lL]|h|min)|100\s?(?:g|km))(?![A-Za-z]))|(?P<per>{_alternatives(contexts.PER_UNITS)})(?![\w²³]|/(?![\u3400-\u9fff])))",
         None,
     ),
     (
@@ -592,9 +660,15 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.model", rf"[-−](?=\d)(?!\d+(?:\.\d+)?\s?{_TEMPERATURE})", conditions.is_model),
     ("range.to", r"(?<=\d([章节页条楼层集季期回名级班室门栋排]))\s?[-–—~～]\s?(?=第?\d{1,4}\1)", None),
     ("cardinal.minus", rf"(?<=[个人次天])[-−](?=\d+(?:\.\d+)?\s?{_TEMPERATURE})", None),
+    ("range.to", r"(?<=[0-9%‰℃°])\s?[-–—~～]\s?(?=[-−]\d)", conditions.is_no_formula),
+    ("range.to", r"(?<=[%‰℃°])\s?[~～]\s?(?=\d)", None),
+    ("range.to", r"(?<=月)\s?[-–—~～]\s?(?=[次明翌]年\d)", None),
+    ("range.to", r"(?<=/h)\s?[-–—~～]\s?(?=\d)", None),
+    ("range.to", r"(?<=[\u4e00-\u9fff㎡㎥])\s?[-–—~～]\s?(?=\d)", conditions.is_same_unit),
+    ("cardinal.minus", r"–(?=\d)", conditions.begins_text),
     (
         "cardinal.minus",
-        r"(?<![\w.)%日号点分年月万亿千百元块岁米斤个人次天秒℃])[-−](?=\d|点\d|\(-?\d|[$€£¥￥]\d)",
+        r"(?<![\w.)%‰°日号点分年月万亿千百元块岁米斤个人次天秒℃])[-−](?=\d|点\d|\(-?\d|[$€£¥￥]\d)",
         None,
     ),
     ("serial.to", rf"(?<![A-Za-z0-9])(?:{contexts.TO})(?![A-Za-z0-9])", None),
@@ -612,7 +686,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     (
         "cardinal.pair",
         r"(?<![\w.:/-])2(?=\s?[-–—~～至到]\s?[3-9]\s?"
-        rf"(?:(?:[ckm]?m|k?g|mg|m?[lL]|h|min|s|t)(?![A-Za-z\d])|[个天名位件张只本岁]|周(?!年)|年(?!级)|小时|分钟|秒|{contexts.PAIRED}))",
+        rf"(?:(?:[ckm]?m|k?g|mg|m?[lL]|h|min|s|t)(?![A-Za-z\d])|[个天名位件张只本岁人]|周(?!年)|年(?!级)|小时|分钟|秒|{contexts.PAIRED}))",
         conditions.is_counted,
     ),
     (
@@ -652,7 +726,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "range.to",
-        rf"(?<=[0-9%日号点分万亿千百℃])\s?[-–—]\s?{_LATER}",
+        rf"(?<=[0-9%‰日号点分万亿千百℃°])\s?[-–—]\s?{_LATER}",
         None,
     ),
     (

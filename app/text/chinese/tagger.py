@@ -55,6 +55,7 @@ _LETTER_FORMS = (
     "date.era",
     "roman.number",
     "formula.cross",
+    "fraction.letter",
 )
 _NO_DIGIT_FORMS = (
     "formula.",

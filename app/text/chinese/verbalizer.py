@@ -137,7 +137,28 @@ def _elapsed(fields: Fields, text: str) -> str:
 
 
 def _minutes(digits: str) -> str:
-    return by_digits(digits) if digits[0] == "0" and digits != "00" else cardinal(digits)
+    return by_digits(digits).replace(".", "点") if digits[0] == "0" and digits != "00" else cardinal(digits)
+
+
+def _between_halves(fields: Fields, text: str) -> str:
+    """ "1-3pm" and "11-1pm": the first in the other half of the day where it is later."""
+    half, low, high = _of(fields, "half").lower(), int(_of(fields, "low")) % 12, int(_of(fields, "hour")) % 12
+    first = half if low <= high else "ap"[half == "a"]
+    till = "至" if fields["till"] == "至" else "到"
+    last = {"hour": fields["hour"], "minutes": fields["minutes"], "half": "" if first == half else half}
+    return _clock({"hour": fields["low"], "half": first}, text) + till + _clock(last, text)
+
+
+def _span(fields: Fields, text: str) -> str:
+    last_month = fields["last_month"]
+    month = f"{cardinal(last_month)}月" if last_month else ""
+    return f"{_date(fields, text)}到{month}{cardinal(_of(fields, 'last_day'))}日"
+
+
+def _fraction_of_letter(fields: Fields, text: str) -> str:
+    if fields["letter"]:
+        return f"{fields['letter']}分之{cardinal(_of(fields, 'above'))}"
+    return f"{cardinal(_of(fields, 'below'))}分之{fields['of']}"
 
 
 def _money(fields: Fields, text: str) -> str:
@@ -214,7 +235,7 @@ def _fraction(fields: Fields, text: str) -> str:
 
 
 def _telephone(fields: Fields, text: str) -> str:
-    return re.sub("[ ()（）-]", "", text).translate(_TELEPHONE_DIGITS).replace("+", "加")
+    return re.sub("[ ()（）–—-]", "", text).translate(_TELEPHONE_DIGITS).replace("+", "加")
 
 
 _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
@@ -271,10 +292,21 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "serial.tire": lambda fields, text: "，".join(
         (by_digits(_of(fields, "width")), by_digits(_of(fields, "share")), f"R{cardinal(_of(fields, 'rim'))}")
     ),
+    "date.span": _span,
+    "date.next_month": lambda fields, text: (
+        f"{cardinal(_of(fields, 'month'))}、{cardinal(_of(fields, 'next'))}"
+    ),
+    "time.halves": _between_halves,
+    "fraction.letter": _fraction_of_letter,
+    "fraction.measured": lambda fields, text: (
+        f"{_fraction(fields, text)}{contexts.UNITS[_of(fields, 'unit')]}"
+    ),
+    "cardinal.hundreds": lambda fields, text: cardinal(text).removeprefix("一"),
     "date.full": _date,
     "date.written": _date,
     "date.after": lambda fields, text: by_digits(text),
     "date.day": _day,
+    "date.month_day": _day,
     "date.either_way": _date_either_way,
     "date.year_and_month": lambda fields, text: (
         f"{by_digits(_of(fields, 'year'))}年{cardinal(_of(fields, 'month'))}月"
