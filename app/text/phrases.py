@@ -58,6 +58,8 @@ _AFTER_NUMBER = frozenset(
 )
 _WAITING = (
     "St",
+    "Dr",
+    "M-F",
     "Mt",
     "Ft",
     "WW",

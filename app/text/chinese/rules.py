@@ -573,7 +573,11 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("money.whole", rf"(?<![\d.,])(?P<number>\d+)\.00?(?=\s?[百千万亿]*(?:{_OF_MONEY}))", None),
     ("serial.tail", rf"(?<=\d秒)\d\d(?={contexts.RECORDED})", conditions.is_record),
     ("serial.tail", r"(?<=\d[米块秒m])\d\d(?=$|[^\w\u3400-\u9fff.]|[的左高长宽多吧啊了])", None),
-    ("money.amount", rf"(?<![\d.]){_AMOUNT}{_SCALE}(?:\s(?=.(?:$|[^\w\s($])))?(?P<sign>[$€£¥￥₫₽₩₹฿₺₱¢円])", None),
+    (
+        "money.amount",
+        rf"(?<![\d.]){_AMOUNT}{_SCALE}(?:\s(?=.(?:$|[^\w\s($])))?(?P<sign>[$€£¥￥₫₽₩₹฿₺₱¢円])",
+        None,
+    ),
     ("serial.version", r"(?<![\d.])\d+(?:\.\d+){2}(?![\d.])", None),
     ("money.code", rf"(?<![\d.]){_AMOUNT}\s?{_SCALE}\s?{_CODE}(?![A-Za-z])", None),
     ("money.code", rf"(?<![A-Za-z]){_CODE}\s?{_AMOUNT}\s?{_SCALE}(?P<end>元)?", None),

@@ -82,6 +82,11 @@ ON_DAY = _words(
 SUNNY = _words("from on")  # before the star, or what is named for it
 AGO = _words("ago later left remaining earlier")
 SIZES = _words("tall high wide long deep thick x by")
+SIZED = _words(
+    "ladder ladders ceiling ceilings pole poles wall walls fence boat board boards sheet sheets rope cord "
+    "cable trailer truck beam section sections pipe pipes"
+)
+"""Before one of these "10'" is of so many feet."""
 TIMED = _words("timeout timer interval delay pause break countdown")
 # Behind "IU", the unit of a dose.
 DOSED = _words(
@@ -229,6 +234,7 @@ ROMAN_BEHIND = _words(
     "Study Experiment "
     "Method Sample Cycle Legion Olympics Games Panel Plate Map Chart Test Block Tome Verse Stanza "
     "Parts Chapters "
+    "Opus Wing Room Fighter Formula Div. Mk. Wars "
     "Generation Gen Corps Titan Halo Diablo Civilization Warcraft Starcraft Doom Plan"
 ) - {"Henry", "V", "Plan", "Hamlet"}
 SMALL_ROMANS = _words("ii iii iv vi vii viii ix xi xii xiii xiv xv xvi xvii xviii xix xx")

@@ -84,8 +84,16 @@ def is_year(found: Match, context: Context) -> bool:
     return len(found["roman"]) >= 4 and is_roman(found["roman"])
 
 
+_NAMED = contexts.CROWNED | {"Louis", "Pius", "Leo", "Benedict"}
+
+
 def is_century(found: Match, context: Context) -> bool:
-    return context.is_ahead(found.end(), contexts.CENTURY_BEFORE) and is_roman(found["roman"])
+    if not is_roman(found["roman"]):
+        return False
+    if context.is_ahead(found.end(), contexts.CENTURY_BEFORE):
+        return True
+    behind = context.behind(found.start(), 2)  # "Henry the VIII"
+    return len(found["roman"]) > 1 and behind[:1] == ["the"] and behind[-1] in _NAMED
 
 
 def is_roman(word: str) -> bool:

@@ -112,7 +112,7 @@ _LONGER = frozenset(
         *("mon", "tue", "tues", "thu", "thur", "thurs", "fri"),
         *units.SHORT,
         *(f"{unit}." for unit in units.SHORT),
-        *("eta", "Mt", "Ft", "Fl", "Fl."),
+        *("eta", "Mt", "Ft", "Fl", "Fl.", "Dr", "qtr", "ed."),
     }
 )  # words that may stand for a longer one
 _IONS = frozenset({"Cl-", "Br-", "OH-"})

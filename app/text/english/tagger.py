@@ -18,9 +18,18 @@ _LETTERED = frozenset(
 )
 _VERSE = re.compile(r"\d{1,3}:\d")
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)")
-_BEHIND_ORDINAL = {"c.": "century", "Fl": "floor", "Fl.": "floor"}
+_BEHIND_ORDINAL = {
+    "ed.": "edition",
+    "qtr": "quarter",
+    "qtr.": "quarter",
+    "c.": "century",
+    "Fl": "floor",
+    "Fl.": "floor",
+}
 _TIME = re.compile(r"\d{1,2}:\d\d")
 _HOUR = re.compile(r"\d{1,2}(?:[:.]\d\d)?[ap]\.?m|\d{1,2}:\d\d", re.IGNORECASE)
+_HOURS = re.compile(r"1?\d[-–]1?\d")
+_SATURDAY_BEFORE = re.compile(r"\b(?:Sat|Saturday)\.? (?:&|and|or|-|–) $")
 _EARNING = re.compile(r"(?:[%\dk€£¥]|percent|[A-Z]{3})$")
 _CODE = re.compile(r"[A-Z]{1,4}-?\d[A-Z\d-]*")
 _DAYS = "|".join(vocabulary.WEEKDAYS)
@@ -55,7 +64,8 @@ def _long_form(word: str, phrase: Phrase) -> str | None:
     if word in _TOLD and (told := _told_form(word, following, phrase)):
         return told
     is_day = word in vocabulary.WEEKDAYS and is_weekday(word, phrase)
-    if is_day or (word == "Sun." and phrase.previous.lower() in contexts.KEPT):
+    is_sunday = word == "Sun." and _SATURDAY_BEFORE.search(phrase.before + " ") is not None
+    if is_day or is_sunday or (word == "Sun." and phrase.previous.lower() in contexts.KEPT):
         return vocabulary.WEEKDAYS[word.rstrip(".")]
     if word in contexts.STREETS and phrase.previous[:1].isdigit() and phrase.previous[-1:].isalpha():
         return contexts.STREETS[word]
@@ -86,6 +96,11 @@ def _told_form(word: str, following: str, phrase: Phrase) -> str | None:
         return contexts.MOUNTAINS[word] if following[:1].isupper() and following[1:].islower() else None
     if word == "WW":
         return "World War" if following in ("I", "II", "III", "1", "2", "3") else None
+    if word == "Dr":
+        return "Doctor" if _is_doctor(following, phrase) else None
+    if word in _SCALES:
+        is_scale = phrase.previous.lower() in ("degree", "degrees")
+        return _SCALES[word] + "." * (word[-1] == "." and not following[:1].islower()) if is_scale else None
     if word == "Sec." and following in ("of", "for"):
         return "Secretary"
     if word in contexts.COMPASS and _ORDINAL.match(following):
@@ -159,7 +174,11 @@ def is_weekday(word: str, phrase: Phrase) -> bool:
     if word == "Sun" and previous.lower() in contexts.SUNNY:
         return _HOUR.match(following) is not None
     if word in vocabulary.WORDS_TOO:
-        if _HOUR.match(following) or (previous == "" and following in contexts.KEPT):
+        if (
+            _HOUR.match(following)
+            or _HOURS.fullmatch(following)
+            or (previous == "" and following in contexts.KEPT)
+        ):
             return True
         if phrase.previous[-1:] in ",;" and following in contexts.KEPT:
             return True
@@ -185,6 +204,18 @@ def _is_saint_without_stop(phrase: Phrase) -> bool:
     return not is_name and is_saint(phrase)
 
 
+def _is_doctor(following: str, phrase: Phrase) -> bool:
+    """ "Thanks Dr Lee", not "Oak Dr Apt 5"."""
+    is_name = following[:1].isupper() and following not in _BEHIND_STREET and phrase.text[-1:].isalpha()
+    return is_name and not phrase.previous[:1].isdigit() and phrase.previous not in contexts.STREET_NAMES
+
+
+_BEHIND_STREET = frozenset(
+    {"Apt", "Suite", "Ste", "Unit", "North", "South", "East", "West", "N", "S", "E", "W"}
+)
+_SCALES = {"F": "Fahrenheit", "F.": "Fahrenheit", "C": "Celsius", "C.": "Celsius"}
+
+
 def _is_arrival(phrase: Phrase) -> bool:
     """The time of an arrival in small letters, rather than the Greek letter."""
     is_told = _CLOCK.match(phrase.following) is not None or phrase.text[-1:] in ":?"
@@ -196,7 +227,7 @@ _CLOCK = re.compile(r"\d+(?:[:.]\d\d)?\s?(?:[ap]\.?m|min|hour)?|(?:is|was)$", re
 
 _TOLD = frozenset(
     {
-        *("St", "eta", "WW", "Sec.", "Mass.", "Assoc.", *contexts.MOUNTAINS, *_SMALL_DAYS),
+        *("St", "Dr", *_SCALES, "eta", "WW", "Sec.", "Mass.", "Assoc.", *contexts.MOUNTAINS, *_SMALL_DAYS),
         *(letters for letters in contexts.COMPASS if letters.endswith(".")),
         *(form for unit in units.SHORT for form in (unit, f"{unit}.")),
     }
@@ -211,7 +242,8 @@ def begins_sentence(word: str) -> bool:
 def is_saint(phrase: Phrase) -> bool:
     """Whether "St." is one, rather than a street: before a name, and not behind that of a street."""
     following, previous = phrase.following.strip(vocabulary.EDGES), phrase.previous.strip(vocabulary.EDGES)
-    if not following[:1].isupper() or begins_sentence(following):
+    is_compass = following.rstrip(".") in contexts.COMPASS
+    if not following[:1].isupper() or begins_sentence(following) or is_compass:
         return False
     return not previous[:1].isdigit() and previous not in contexts.STREET_NAMES
 
@@ -242,7 +274,7 @@ def _tags(context: Context, position: int, end: int) -> Iterator[Tag | str]:
 def _candidates(text: str, position: int, character: str) -> tuple[rules.Rule, ...]:
     before = text[position - 1] if position else ""
     if character.isdigit() and character.isascii():
-        is_cross = before == "x" and text[max(0, position - 3) : position - 1].rstrip('"″')[-1:].isdigit()
+        is_cross = before == "x" and text[max(0, position - 3) : position - 1].rstrip("\"″'′’")[-1:].isdigit()
         return rules.DIGITS_OF_CODE if before.isalpha() and not is_cross else rules.DIGITS
     if character.isspace():
         return rules.BLANKS

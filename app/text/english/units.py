@@ -33,6 +33,15 @@ EXACT: dict[str, tuple[str, str]] = {
         },
         **{"mi": "mile", "ft": "foot", "g": "gram", "mg": "milligram", "µg": "microgram", "μg": "microgram"},
         **{"mcg": "microgram", "t": "ton", "lb": "pound", "lbs": "pound", "oz": "ounce"},
+        **{
+            "LB": "pound",
+            "LBS": "pound",
+            "OZ": "ounce",
+            "TSP": "teaspoon",
+            "TBSP": "tablespoon",
+            "YDS": "yard",
+            **{"qts": "quart", "gals": "gallon", "tbs": "tablespoon"},
+        },
         **{"l": "liter", "L": "liter", "dl": "deciliter", "dL": "deciliter", "cl": "centiliter"},
         **{"µl": "microliter", "μl": "microliter", "µL": "microliter", "μL": "microliter", "gal": "gallon"},
         **{"qt": "quart", "pt": "pint", "pts": "pint", "fl oz": "fluid ounce", "tbsp": "tablespoon"},
@@ -194,6 +203,7 @@ UNITS: dict[str, tuple[str, str]] = {
     "lx": ("lux", "lux"),
     "pct": ("percent", "percent"),
     "doz": ("dozen", "dozen"),
+    "cwt": ("hundredweight", "hundredweight"),
     "fl. oz": ("fluid ounce", "fluid ounces"),
 }
 del UNITS["sq"]

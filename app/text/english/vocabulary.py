@@ -23,7 +23,7 @@ MONTH = (
     r"(?:[Jj]an(?:uary|\.)?|[Ff]eb(?:ruary|\.)?|[Mm]ar(?:ch|\.)?|[Aa]pr(?:il|\.)?|[Mm]ay|[Jj]une?\b|[Jj]un\.?"
     r"|[Jj]uly?\b|[Jj]ul\.?|[Aa]ug(?:ust|\.)?|[Ss]ep(?:tember|t?\.)?|[Ss]ept|[Oo]ct(?:ober|\.)?"
     r"|[Nn]ov(?:ember|\.)?|[Dd]ec(?:ember|\.)?"
-    r"|JAN(?:UARY|\.)?|FEB(?:RUARY|\.)?|MAR(?:CH)?|APR(?:IL)?|MAY|JUNE?|JULY?|AUG(?:UST|\.)?"
+    r"|JAN(?:UARY|\.)?|FEB(?:RUARY|\.)?|MAR(?:CH|\.)?|APR(?:IL)?|MAY|JUNE?|JULY?|AUG(?:UST|\.)?"
     r"|SEPT?(?:EMBER|\.)?|OCT(?:OBER|\.)?|NOV(?:EMBER|\.)?|DEC(?:EMBER)?)"
 )
 
@@ -78,6 +78,7 @@ TITLES = {
     "Mt.": "Mount",
     "Ft.": "Fort",
     "Govt.": "Government",
+    **{"Sens.": "Senators", "Govs.": "Governors", "Profs.": "Professors"},
     "Univ.": "University",
     "Dist.": "District",
 }
@@ -140,6 +141,7 @@ COUNTED = {
     "max.": "maximum",
     "min.": "minimum",
     "tel.": "telephone",
+    **{"pp": "pages", "vol": "volume", "Vol": "Volume", "Fig": "Figure", "Div.": "Division", "Mk.": "Mark"},
     "Tel.": "telephone",
 }
 # Before a time of day, as timetables have them.
@@ -163,6 +165,7 @@ BETWEEN = {
 # Their full stop ends a sentence where the next word is one that begins sentences, or none follows.
 ABBREVIATIONS = {
     "etc.": "et cetera",
+    **{"m.p.h.": "miles per hour", "r.p.m.": "revolutions per minute", "m.p.g.": "miles per gallon"},
     "p.a.": "per annum",
     "doz.": "dozen",
     "Acct.": "Account",
@@ -261,6 +264,16 @@ PLACES = {
 }
 # Without a full stop.
 SHORT_FORMS = {
+    **{
+        "Mr": "Mister",
+        "Mrs": "Missus",
+        "Ms": "Miz",
+        "Sgt": "Sergeant",
+        "Capt": "Captain",
+        "Prof": "Professor",
+    },
+    **{"Dept": "Department", "dept": "department", "Univ": "University", "Mgr": "Manager"},
+    **{"approx": "approximately", "w/out": "without", "C/O": "care of"},
     "Attn": "Attention",
     "Acct": "Account",
     "acct": "account",

@@ -60,6 +60,22 @@ def is_grouped(found: Match, context: Context) -> bool:
     return _FUEL.fullmatch(found["whole"]) is None
 
 
+_ROADS = contexts.NUMBERED | contexts.LETTERED | {"exit"}
+_IN_MILLIONS = contexts.COUNTED - frozenset(["of", "lines", "records", "steps"])
+
+
+def _is_letter(found: Match, context: Context) -> bool:
+    """ "Route 9W" and "2.5m views"."""
+    if found["unit"] == "m":
+        return not found["per"] and _is_million(found.end(), context)
+    return found["unit"].isupper() and context.is_behind(found.start(), _ROADS)
+
+
+def _is_million(end: int, context: Context) -> bool:
+    """ "2.5m views", not "a 10m walk"."""
+    return context.is_ahead(end, _IN_MILLIONS)
+
+
 def is_unit(found: Match, context: Context) -> bool:
     unit, per, end = found["unit"], found["per"], found.end()
     if unit not in units.UNITS or (per == "gas" and unit[0] == "°"):
@@ -70,6 +86,8 @@ def is_unit(found: Match, context: Context) -> bool:
     if per and not is_pack and f"{unit}/{per}" not in units.UNITS and not is_per(found, context):
         return False
     is_apart = found.string[found.start("unit") - 1].isspace()
+    if not is_apart and len(unit) == 1 and _is_letter(found, context):
+        return False
     if unit == "in":
         if found.string[end : end + 2].strip("-").isdecimal():
             return False  # "1-in-5"
@@ -182,9 +200,11 @@ _KARATS = frozenset(["9", "10", "14", "18", "22", "24"])
 def is_scale(found: Match, context: Context) -> bool:
     """Whether K, M or B behind a number is one, not the letter of a room or a name."""
     scale, number, end = found["scale"], found["number"], found.end()
-    if scale in ("bn", "tn"):
+    if scale in ("bn", "mn", "tn"):
         return True
-    if scale == "K" and number in _KARATS and context.is_ahead(end, contexts.JEWELRY):
+    if scale == "m":
+        return _is_million(end, context)
+    if scale in ("k", "K") and number in _KARATS and context.is_ahead(end, contexts.JEWELRY):
         return False
     if scale == "K" and number in ("4", "8") and not context.is_ahead(end, contexts.COUNTABLE):
         return False
@@ -240,10 +260,13 @@ def is_type(found: Match, context: Context) -> bool:
 _COUNT = frozenset([*"23456789", *NUMBERS[2:], "ten", "several", "many", "no"])
 
 
+_THE = frozenset(["the"])
+
+
 def is_plural(found: Match, context: Context) -> bool:
     """ "two 5s" and "100s of people", rather than so many seconds."""
     if found["digits"] in ("10", "100", "1000"):
-        return context.is_ahead(found.end(), contexts.OF)
+        return context.is_ahead(found.end(), contexts.OF) or context.is_behind(found.start(), _THE)
     return len(found["digits"]) == 1 and context.is_behind(found.start(), _COUNT)
 
 

@@ -12,7 +12,7 @@ _YEAR = re.compile(r"(?:19|20)\d\d")
 def is_code(found: Match, context: Context) -> bool:
     start = found.start()
     last, before, *others = [*context.behind(start, 6), "", ""]
-    if before == "digits" and last in ("is", "are", "were"):
+    if (before == "digits" and last in ("is", "are", "were")) or (last == "digits" and before.isdigit()):
         return True
     is_year = _YEAR.fullmatch(found["digits"]) is not None
     if last in contexts.LINKS and before.isdecimal() and not counts(context.ahead(found.end())):

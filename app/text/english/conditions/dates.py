@@ -195,12 +195,17 @@ _COUNTED_BEHIND = frozenset(["of", "between"])
 _CHANGED_TO = frozenset(["from", "to", "by"])
 
 
+_CURRENCIES = frozenset(["dollars", "euros", "pounds", "yen", "rupees"])
+
+
 def is_year(found: Match, context: Context) -> bool:
     """Four digits are a year unless they count what follows, or stand in a formula."""
     if context.has_equals and not context.ahead(found.end())[:1].isalpha():
         return context.is_behind(found.start(), _IN)
     if context.is_behind(found.start(), contexts.YEAR_BEHIND):
         return not _measures(found, context)
+    if context.is_ahead(found.end(), _CURRENCIES):
+        return False
     return (
         not counts(context.ahead(found.end()))
         or found["year"][1:] == "000"

@@ -35,7 +35,7 @@ def is_way(found: Match, context: Context) -> bool:
 
 def is_state(found: Match, context: Context) -> bool:
     if found["zip"]:
-        return True
+        return found["state"] != "ID" or found["zip"].startswith("83")
     if found["state"] in ("OK", "HI", "IN", "ID", "ME", "OH"):
         return False
     before = f"{context.phrase.before}{context.text[: found.start()]}".rstrip()

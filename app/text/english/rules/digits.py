@@ -29,10 +29,12 @@ DIGITS = compile_rules(
     (
         "telephone.number",
         r"(?<![\w.,$€£(])(?:(?:1[ .-])?(?:\(\d{3}\)[ -]?|\d{3}[ ./-])\d{3}[ .-]\d{4}|\d{3}-\d{4}"
-        r"|0\d{2,4} \d{3,4} \d{3,4}|0\d{4} \d{6}|0\d(?: \d\d){4}|(?!\d*000000(?!\d))\d{10,15})"
+        r"|0\d{2,4} \d{3,4} \d{3,4}|1[38]00 \d{3} \d{3,4}|0[58]00 \d{4}"
+        r"|0\d{4} \d{6}|0\d(?: \d\d){4}|(?!\d*000000(?!\d))\d{10,15})"
         r"(?:\sx(?P<extension>\d{1,5}))?"
         r"(?!\w|[.,]\d|-\d)",
     ),
+    ("telephone.number", r"(?<![\w.,$€£(-])1-8(?:00|33|44|55|66|77|88)(?P<extension>(?!))?(?!\w|[.,]\d|-)"),
     (
         "telephone.number",
         r"(?<![\w.,$€£(])\d{3}\.\d{4}(?!\w|[.,]\d|-\d)",
@@ -120,6 +122,7 @@ DIGITS = compile_rules(
         r"(?<![\d/.-])(?P<first>0?[1-9]|1[0-2])/(?P<year>(?:19|20)\d\d)(?!\w|[/-]\d|[.,]\d)",
         dates.is_month_of_year,
     ),
+    ("date.year_and_month", r"(?<![\w/.,-])(?P<first>0[1-9])-(?P<year>(?:19|20)\d\d)(?!\w|[/-]|[.,]\d)"),
     (
         "date.year_and_month",
         r"(?<![\w./-])(?P<year>(?:19|20)\d\d)-(?P<first>0[1-9]|1[0-2])(?![\w/-]|[.,:]\d)",
@@ -228,6 +231,11 @@ DIGITS = compile_rules(
         rf"(?<![\d.,:])(?<!\d/)(?P<hour>[01]?\d"
         rf"|2[0-4]):(?P<minutes>[0-5]\d)(?::(?P<seconds>[0-5]\d))?{HALF}?{ZONE}(?![\d:])",
     ),
+    (
+        "time.hour",
+        r"(?<![\w.,:/-])(?P<hour>1[0-2]|[1-9])(?P<half>[ap])(?P<zone>(?!))?(?=[-–](?:1[0-2]|[1-9])[ap]\b)",
+    ),
+    ("time.hour", r"(?<=\d[ap][-–])(?P<hour>1[0-2]|[1-9])(?P<half>[ap])(?P<zone>(?!))?\b"),
     ("time.hour", rf"(?<![\d.,:])(?<!\d/)(?P<hour>1[0-2]|0?[1-9]){HALF}{ZONE}(?!\w)"),
     (
         "serial.network",
@@ -260,10 +268,18 @@ DIGITS = compile_rules(
     ("measure.feet_and_inches", r"(?<![\w.,])(?P<feet>\d+)ft\s?(?P<inches>\d+)in(?!\w)"),
     (
         "measure.feet",
-        r"(?P<number>\d+)['′’](?!\w)",
+        r"(?P<number>\d+)['′’](?:(?!\w)|(?=x\d))",
         lambda found, context: (
-            context.is_ahead(found.end(), contexts.SIZES) or context.behind(found.start()) == ["x"]
+            context.is_ahead(found.end(), contexts.SIZES)
+            or context.behind(found.start()) == ["x"]
+            or found.string[found.end() : found.end() + 1] == "x"
+            or found.string[found.start() - 1 : found.start()] == "x"
         ),
+    ),
+    (
+        "measure.foot",
+        r"(?<![\w.+])(?P<number>\d+)['′’](?!\w)",
+        lambda found, context: context.is_ahead(found.end(), contexts.SIZED),
     ),
     ("measure.inches", r"(?P<number>\d+(?:\.\d+)?)(?:″|\"(?!\w)|\"(?=x\d)|''(?!\w))", amounts.has_inches),
     ("measure.degrees", r"(?<![\w.])(?P<number>\d+\.\d+)(?P<unit>[CF])\b"),
@@ -355,9 +371,9 @@ DIGITS = compile_rules(
         lambda found, context: not context.has_equals,
     ),
     ("date.year", rf"(?<![\w,.])(?!1000){YEAR}(?![\w%°]|-\d)", dates.is_year),
-    ("cardinal.scaled_apart", rf"(?<![A-Za-z]){NUMBER}\s(?P<scale>bn|tn|mln)\b"),
+    ("cardinal.scaled_apart", rf"(?<![A-Za-z]){NUMBER}\s(?P<scale>bn|tn|mln|mn)\b"),
     ("cardinal.letters", r"(?<![\w.])(?P<number>401)\(?(?P<letter>[kK])\b\)?"),
-    ("cardinal.scaled", rf"(?<![A-Za-z]){NUMBER}(?P<scale>[kKMBT]|[bt]n)\b(?!-(?!\d))", amounts.is_scale),
+    ("cardinal.scaled", rf"(?<![A-Za-z]){NUMBER}(?P<scale>[kKmMBT]|[bmt]n)\b(?!-(?!\d))", amounts.is_scale),
     (
         "ordinal.number",
         r"(?P<number>\d{1,3}(?:,\d{3})+|\d+)-?(?:[Ss][Tt]|[Nn][Dd]|[Rr][Dd]|[Tt][Hh])(?P<several>s)?\b",

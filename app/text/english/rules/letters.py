@@ -30,6 +30,17 @@ LETTERS = compile_rules(
         rf"\b(?P<sign>{CODE})\s?(?P<number>{AMOUNT})(?:(?P<gap>[\s-]?)(?:{SCALE}))?(?![\w-]){PER_PRICE}",
         amounts.is_money,
     ),
+    (
+        "money.amount",
+        rf"\b(?P<sign>USD|EUR|GBP|JPY|AUD|CHF|INR|CNY|RMB|HKD)(?=\d)(?P<number>{AMOUNT})"
+        rf"(?:(?P<gap>[\s-]?)(?:{SCALE}))?(?![\w-]){PER_PRICE}",
+        amounts.is_money,
+    ),
+    (
+        "date.month_and_short_year",
+        rf"\b(?=[A-Z][a-z][a-z]-\d\d\b){MONTH}-(?P<digits>[0-3]\d)(?![\w-])",
+    ),
+    ("abbreviation.number", r"(?<=\d )[Nn]o\.(?= \d)"),
     ("date.month_first", rf"\b{MONTH}\s+{DAY}{LAST_DAY}(?:,?\s+{YEAR})?", dates.is_month),
     ("date.joined_month_first", rf"\b{MONTH}-(?P<day>[12]\d|3[01]|0?[1-9])-{YEAR}(?![\w-])"),
     ("date.month_and_year", rf"\b{MONTH},?\s+{YEAR}", dates.is_month),
@@ -50,7 +61,8 @@ LETTERS = compile_rules(
     ("range.names", rf"\b(?P<first>{WEEKDAY})\.?\s?[-–]\s?(?P<last>{WEEKDAY})(?!\w)"),
     ("range.names", rf"\b(?P<first>{vocabulary.MONTH})\s?[-–]\s?(?P<last>{vocabulary.MONTH})(?!\w)"),
     ("range.pair", rf"\b(?P<first>{vocabulary.MONTH})/(?P<last>{vocabulary.MONTH})(?!\w)"),
-    ("formula.by", r"(?<=\d[\"″])x(?=\d)"),
+    ("formula.by", r"(?<=\d[\"″'′’])x(?=\d)"),
+    ("range.workdays", r"\bM[-–]F\b", lambda found, context: context.ahead(found.end())[:1].isdigit()),
     ("range.letters", r"\b(?P<first>[A-Z])–(?P<last>[A-Z])\b|\b(?:A-Z|a-z)\b"),
     (
         "measure.unit",

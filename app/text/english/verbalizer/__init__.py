@@ -118,6 +118,8 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "range.ratio": _ratio,
     "range.verse": _verse,
     "range.names": _names,
+    "range.workdays": fixed("Monday to Friday"),
+    "abbreviation.number": lambda fields, text: f"{text[0]}umber",
     "range.pair": lambda fields, text: _names(fields, text).replace(" to ", " "),
     "range.letters": lambda fields, text: f"{text[0]} to {text[2]}",
     "range.halves": fixed("fifty fifty"),

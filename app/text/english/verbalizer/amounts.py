@@ -172,6 +172,7 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "measure.type": lambda fields, text: f"{number(value_of(fields, 'number'))} point",
     "measure.rate": lambda fields, text: _unit(fields, text),
     "measure.feet_and_inches": _feet_and_inches,
+    "measure.foot": lambda fields, text: f"{cardinal(value_of(fields, 'number'))} foot",
     "measure.feet": lambda fields, text: f"{cardinal(value_of(fields, 'number'))} feet",
     "measure.degrees": _degrees,
     "measure.pressure": _pressure,
