@@ -204,10 +204,11 @@ def is_year(found: Match, context: Context) -> bool:
         return context.is_behind(found.start(), _IN)
     if context.is_behind(found.start(), contexts.YEAR_BEHIND):
         return not _measures(found, context)
-    if context.is_ahead(found.end(), _CURRENCIES):
+    ahead = context.ahead(found.end())
+    if ahead in _CURRENCIES:
         return False
     return (
-        not counts(context.ahead(found.end()))
+        not counts(ahead)
         or found["year"][1:] == "000"
         or (found["year"][2:] != "00" and found["year"][1] not in "0")
     )

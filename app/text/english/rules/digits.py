@@ -34,7 +34,7 @@ DIGITS = compile_rules(
         r"(?:\sx(?P<extension>\d{1,5}))?"
         r"(?!\w|[.,]\d|-\d)",
     ),
-    ("telephone.number", r"(?<![\w.,$€£(-])1-8(?:00|33|44|55|66|77|88)(?P<extension>(?!))?(?!\w|[.,]\d|-)"),
+    ("telephone.toll", r"(?<![\w.,$€£(-])1-8(?:00|33|44|55|66|77|88)(?P<extension>(?!))?(?!\w|[.,]\d|-)"),
     (
         "telephone.number",
         r"(?<![\w.,$€£(])\d{3}\.\d{4}(?!\w|[.,]\d|-\d)",
@@ -232,10 +232,10 @@ DIGITS = compile_rules(
         rf"|2[0-4]):(?P<minutes>[0-5]\d)(?::(?P<seconds>[0-5]\d))?{HALF}?{ZONE}(?![\d:])",
     ),
     (
-        "time.hour",
+        "time.short_hour",
         r"(?<![\w.,:/-])(?P<hour>1[0-2]|[1-9])(?P<half>[ap])(?P<zone>(?!))?(?=[-–](?:1[0-2]|[1-9])[ap]\b)",
     ),
-    ("time.hour", r"(?<=\d[ap][-–])(?P<hour>1[0-2]|[1-9])(?P<half>[ap])(?P<zone>(?!))?\b"),
+    ("time.short_hour", r"(?<=\d[ap][-–])(?P<hour>1[0-2]|[1-9])(?P<half>[ap])(?P<zone>(?!))?\b"),
     ("time.hour", rf"(?<![\d.,:])(?<!\d/)(?P<hour>1[0-2]|0?[1-9]){HALF}{ZONE}(?!\w)"),
     (
         "serial.network",

@@ -37,7 +37,7 @@ LETTERS = compile_rules(
         amounts.is_money,
     ),
     (
-        "date.month_and_short_year",
+        "date.joined_short_year",
         rf"\b(?=[A-Z][a-z][a-z]-\d\d\b){MONTH}-(?P<digits>[0-3]\d)(?![\w-])",
     ),
     ("abbreviation.number", r"(?<=\d )[Nn]o\.(?= \d)"),

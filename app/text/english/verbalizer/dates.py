@@ -164,6 +164,9 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "date.month_and_short_year": lambda fields, text: (
         f"{_month(fields)} {_short_year(value_of(fields, 'digits'))}"
     ),
+    "date.joined_short_year": lambda fields, text: (
+        f"{_month(fields)} {_short_year(value_of(fields, 'digits'))}"
+    ),
     "date.year_and_month": lambda fields, text: _with_year(
         _NAMES[int(value_of(fields, "first")) - 1], fields
     ),
@@ -178,6 +181,7 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "time.offset": _offset,
     "time.military": _military,
     "time.hour": _time,
+    "time.short_hour": _time,
     "duration.ago": lambda fields, text: counted(
         value_of(fields, "number"), _PERIODS[value_of(fields, "unit")]
     ),
