@@ -3,6 +3,7 @@
 import errno
 import gc
 import os
+import shutil
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
@@ -21,6 +22,14 @@ httpx._transports.default.create_ssl_context = cache(httpx._transports.default.c
 # Before torch is imported: most networks here are small, and threads that wait for one another cost more
 # than they give, above all beside another process of tests.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Where the service or a training asks torch for more threads, those that wait would spin.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+# Stores have each write reach the disk, thousands of times in all; in memory nobody waits for that.
+MEMORY = Path("/dev/shm")
+if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 2 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 ROOT = Path(__file__).parent
 
