@@ -8,7 +8,6 @@ from types import ModuleType
 
 import pytest
 import torch
-import torch._dynamo  # before Triton is another: a first custom operation imports it
 from torch import Tensor
 
 from firstword.bench.gpu.pretended import counts, device
@@ -66,6 +65,8 @@ def test_custom_operation_and_kernel_of_triton_are_launches(monkeypatch: pytest.
         def run(self, x: Tensor, out: Tensor, *, grid: tuple[int, ...], warmup: bool) -> None:
             assert type(x) is Tensor, "a kernel sees memory"
             out.copy_(2 * x)
+
+    import torch._dynamo  # a first custom operation does, and must not meet another Triton; it takes seconds
 
     jit, interpreter = ModuleType("triton.runtime.jit"), ModuleType("triton.runtime.interpreter")
     jit.JITFunction = JITFunction  # type: ignore[attr-defined]

@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,11 +17,13 @@ from firstword.models.checkpoint.open import open_checkpoint
 from tests.support.checkpoints import small_checkpoint
 from tests.support.training_data import RATE_HZ, prepared, write_recordings
 
-SETTINGS = PrepareSettings(small_checkpoint("cosyvoice2"), "en")
+
+def english(**options: Any) -> PrepareSettings:
+    return PrepareSettings(small_checkpoint("cosyvoice2"), "en", **options)
 
 
-def prepare_all(recordings: Path, out: Path, settings: PrepareSettings = SETTINGS) -> list[int]:
-    return [progress.done for progress in prepare(find_sources(recordings), out, settings)]
+def prepare_all(recordings: Path, out: Path, settings: PrepareSettings | None = None) -> list[int]:
+    return [progress.done for progress in prepare(find_sources(recordings), out, settings or english())]
 
 
 def test_pairs_in_folders_tell_the_speaker(tmp_path: Path) -> None:
@@ -131,10 +134,10 @@ def test_preparing_goes_on_where_it_was_cut(tmp_path: Path) -> None:
 
 def test_what_was_prepared_in_part_is_not_learned_from(tmp_path: Path) -> None:
     recordings, out = write_recordings(tmp_path / "recordings", 17), tmp_path / "out"
-    progress = prepare(find_sources(recordings), out, SETTINGS)
+    progress = prepare(find_sources(recordings), out, english())
     assert [next(progress).done for _ in range(2)] == [0, 16]
     progress.close()
-    checkpoint = open_checkpoint(SETTINGS.checkpoint)
+    checkpoint = open_checkpoint(small_checkpoint("cosyvoice2"))
     with pytest.raises(FinetuneError, match="not to the end"):
         Dataset(out, checkpoint, has_mels=False)
     prepare_all(recordings, out)
@@ -151,7 +154,7 @@ def test_other_data_in_the_same_folder_is_refused(tmp_path: Path) -> None:
 
 def test_processes_that_cannot_load_end_it(tmp_path: Path) -> None:
     recordings = write_recordings(tmp_path / "recordings", 1)
-    settings = PrepareSettings(SETTINGS.checkpoint, "en", recognizer="nobody", workers=2)
+    settings = english(recognizer="nobody", workers=2)
     with pytest.raises(FinetuneError, match="no recognizer is named 'nobody'"):
         prepare_all(recordings, tmp_path / "out", settings)
 
@@ -160,8 +163,8 @@ def test_processes_that_cannot_load_end_it(tmp_path: Path) -> None:
 def test_several_processes_prepare_the_same(tmp_path: Path) -> None:
     recordings = write_recordings(tmp_path / "recordings", 18)
     prepare_all(recordings, tmp_path / "one")
-    prepare_all(recordings, tmp_path / "two", PrepareSettings(SETTINGS.checkpoint, "en", workers=2))
-    checkpoint = open_checkpoint(SETTINGS.checkpoint)
+    prepare_all(recordings, tmp_path / "two", english(workers=2))
+    checkpoint = open_checkpoint(small_checkpoint("cosyvoice2"))
     one, two = (Dataset(tmp_path / name, checkpoint, has_mels=False) for name in ("one", "two"))
     assert [one.read(row).speech_ids for row in range(18)] == [two.read(row).speech_ids for row in range(18)]
 
