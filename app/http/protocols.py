@@ -60,6 +60,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._head_timer: asyncio.TimerHandle | None = None
         self._linger_timer: asyncio.TimerHandle | None = None
         self._refusal: TtsError | None = None  # why the parser was stopped
+        self._answered: RequestResponseCycle | None = None  # the request whose answer began last
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -69,6 +70,9 @@ class HttpProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
         self._stop_lingering()
+        if self._answered is not None:  # uvicorn tells the last request alone, which may wait behind this one
+            self._answered.disconnected = True
+            self._answered.message_event.set()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -208,6 +212,7 @@ class HttpProtocol(HttpToolsProtocol):
                 cycle.disconnected = True  # else uvicorn logs that the response is not complete
                 self.transport.close()
 
+        self._answered = cycle
         super()._start_asgi_task(cycle, cast(Any, app_or_cut))
 
     def shutdown(self) -> None:

@@ -107,6 +107,20 @@ async def test_a_listener_who_leaves_while_the_socket_is_full_frees_the_stream()
     assert stream.num_chunks < len(LONG)
 
 
+async def test_a_listener_who_leaves_behind_a_request_sent_ahead_frees_the_stream() -> None:
+    engine = FakeEngine(samples_per_character=LARGE_CHUNK_SAMPLES)
+    async with serving(make_services(engine)) as url, asyncio.timeout(PATIENCE_S):
+        async with listening(url) as listener:
+            for _ in range(2):
+                await listener.post("/tts", {"text": LONG, "format": "pcm"})
+            await listener.head()
+            (stream,) = engine.streams
+            await stalled(stream)
+        await stream.closed.wait()
+    assert stream.cancels == ["disconnect"]
+    assert engine.streams == [stream]
+
+
 def messages_of_level(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= level]
 

@@ -1,6 +1,8 @@
 """The port of the metrics alone, on a real socket."""
 
 import asyncio
+import logging
+import sys
 import threading
 from contextlib import suppress
 
@@ -9,6 +11,7 @@ import pytest
 
 from firstword.app.http import connection_limits
 from firstword.app.http.metrics_port import metrics_server
+from firstword.app.http.protocols import HttpProtocol
 from firstword.app.options import InvalidOptions
 from tests.support.serving import PATIENCE_S, make_services
 
@@ -71,6 +74,39 @@ async def test_what_is_being_answered_ends_with_the_server() -> None:
         writer.close()
         with suppress(ConnectionError):
             await writer.wait_closed()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no uvloop, of which a write may raise")
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})])
+async def test_who_leaves_with_scrapes_sent_ahead_leaves_no_error_in_the_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = make_services()
+    loop, began, is_lost = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+    answers = iter((b"first 1\n", b"second 1\n"))
+
+    def write(accept: str) -> tuple[bytes, str]:
+        answer = next(answers)
+        if answer.startswith(b"second"):
+            loop.call_soon_threadsafe(began.set)
+            assert is_lost.wait(PATIENCE_S)
+        return answer, "text/plain"
+
+    def lose(protocol: HttpProtocol, exc: Exception | None) -> None:
+        connection_lost(protocol, exc)
+        is_lost.set()
+
+    connection_lost = HttpProtocol.connection_lost
+    monkeypatch.setattr(HttpProtocol, "connection_lost", lose)
+    monkeypatch.setattr(service.metrics, "exposition", write)
+    async with asyncio.timeout(PATIENCE_S), metrics_server(0, "127.0.0.1", service) as port:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(3 * b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await began.wait()
+        writer.close()
+        await writer.wait_closed()
+    assert is_lost.is_set()
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 async def test_a_port_that_is_taken_is_refused_in_words() -> None:
