@@ -1,6 +1,7 @@
 """Read the bodies of requests within the limits of their routes."""
 
 import asyncio
+from collections import deque
 from contextlib import AsyncExitStack, ExitStack, suppress
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -14,7 +15,7 @@ from firstword.app.http.routes import matched_of
 from firstword.app.http.service import Service
 
 CHUNKED_BYTES = 1024**2  # whose pace is in time for a body that does not tell its length
-REPLAY_BYTES = 256 * 1024  # of a body at a time: the application parses it on the event loop
+BLOCK_BYTES = 256 * 1024  # of a body at a time: the application parses it on the event loop
 
 # A client that is still sending when the connection closes may never see the response: this much of the
 # rest is read and discarded.
@@ -47,7 +48,7 @@ class BodyLimitMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        body = bytearray()
+        body: deque[bytearray] = deque((bytearray(),))
         host, _ = scope.get("client") or ("", 0)
         caller = caller_of(scope["state"]["client"].name, host)
         held = ExitStack()
@@ -82,9 +83,9 @@ class BodyLimitMiddleware:
             held.close()
 
     async def _read(
-        self, body: bytearray, limit: BodyLimit, upload: Upload, scope: Scope, receive: Receive
+        self, body: deque[bytearray], limit: BodyLimit, upload: Upload, scope: Scope, receive: Receive
     ) -> None:
-        """body: empty, to be read into.
+        """body: of one empty block, to be read into.
 
         Raise the limit's error, Overloaded, TimeoutError, ClientDisconnected.
         """
@@ -107,14 +108,14 @@ class BodyLimitMiddleware:
                         if message["type"] == "http.disconnect":
                             raise ClientDisconnected
                         part = message.get("body", b"")
-                        body += part
+                        _add(body, part)
                         more_body = message.get("more_body", False)
-                        if len(body) > limit.max_bytes:
-                            raise limit.error()
                         upload.came(len(part))
-                        if len(body) > num_held:
-                            upload.hold(len(body) - num_held)
-                            num_held = len(body)
+                        if upload.num_come > limit.max_bytes:
+                            raise limit.error()
+                        if upload.num_come > num_held:
+                            upload.hold(upload.num_come - num_held)
+                            num_held = upload.num_come
         except TimeoutError:
             if not upload.is_given_up:
                 raise
@@ -153,21 +154,26 @@ def _lingering(receive: Receive, send: Send) -> Send:
     return send_and_linger
 
 
-def _replay(body: bytearray, receive: Receive) -> Receive:
-    """Return a `receive` that gives the body in parts, other tasks running in between, then `receive`'s."""
-    starts = iter(range(0, max(1, len(body)), REPLAY_BYTES))
+def _add(body: deque[bytearray], part: bytes) -> None:
+    """Fill the last block, and append others of its size: what a body frees has room for the next."""
+    while part:
+        if len(body[-1]) == BLOCK_BYTES:
+            body.append(bytearray())
+        room = BLOCK_BYTES - len(body[-1])
+        body[-1] += part[:room]
+        part = part[room:]
+
+
+def _replay(body: deque[bytearray], receive: Receive) -> Receive:
+    """Return a `receive` that gives the body by blocks, other tasks running in between, then `receive`'s."""
+    num_blocks = len(body)
 
     async def replay() -> Message:
-        start = next(starts, None)
-        if start is None:
+        if not body:
             return await receive()
-        if start > 0:
+        if len(body) < num_blocks:
             await asyncio.sleep(0)
-        end = start + REPLAY_BYTES
-        part = bytes(memoryview(body)[start:end])
-        more_body = end < len(body)
-        if not more_body:
-            body.clear()  # the application has its own copy
-        return {"type": "http.request", "body": part, "more_body": more_body}
+        block = bytes(body.popleft())
+        return {"type": "http.request", "body": block, "more_body": bool(body)}
 
     return replay

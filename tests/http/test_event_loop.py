@@ -10,7 +10,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from firstword.app.clients import ANYBODY
 from firstword.app.http import encoding
-from firstword.app.http.bodies import REPLAY_BYTES, BodyLimitMiddleware
+from firstword.app.http.bodies import BLOCK_BYTES, BodyLimitMiddleware
 from firstword.app.http.routes import Guard, Matched
 from firstword.app.surfaces import speakers
 from tests.support.serving import HELLO, LIMITS, in_process, make_services
@@ -51,7 +51,7 @@ async def test_metrics_are_written_in_a_thread() -> None:
     assert threads[0] is not threading.current_thread()
 
 
-@pytest.mark.parametrize("num_bytes", [0, 1, REPLAY_BYTES, REPLAY_BYTES + 1, 10 * MIB])
+@pytest.mark.parametrize("num_bytes", [0, 1, BLOCK_BYTES, BLOCK_BYTES + 1, 10 * MIB])
 async def test_a_body_reaches_the_application_in_pieces_and_others_run_between(num_bytes: int) -> None:
     body = (b"0123456789abcdef" * (num_bytes // 16 + 1))[:num_bytes]
     pieces: list[Message] = []
@@ -85,7 +85,7 @@ async def test_a_body_reaches_the_application_in_pieces_and_others_run_between(n
     await middleware({"type": "http", "headers": [], "state": state}, receive, send)
     turning.cancel()
     assert b"".join(piece["body"] for piece in pieces) == body
-    assert max(len(piece["body"]) for piece in pieces) <= REPLAY_BYTES
+    assert max(len(piece["body"]) for piece in pieces) <= BLOCK_BYTES
     assert turns_at_pieces == sorted(set(turns_at_pieces))
 
 
