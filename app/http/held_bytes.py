@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop
 from typing import Final
 
 from firstword.app.errors import Overloaded
@@ -219,51 +219,49 @@ class _Room:
         """Return what is given up to let an upload in, or nothing where that is not enough.
 
         First what is late; then of other clients what has not begun, who has held most by such uploads first;
-        then of clients that hold more than that of this upload, who holds most first; then of those that
-        have held more of late, by a part of what they hold, what has not come by half. Of each that of which
-        the least part has come.
+        then of clients that hold more than that of this upload, who holds most first, or have held more of
+        late, by a part of what they hold, what has not come by half. Of each that of which the least part has
+        come.
         """
         own = self._shares[upload.client]
-        more_of_late = self._more_of_late(own, now_s)
-        order: list[tuple[int, float, float, int, Upload]] = []
+        have_more = self._have_more(own, now_s)
+        order: list[tuple[int, float, float, float, int, Upload]] = []
         for age, one in enumerate(self._uploads):  # the oldest is the first of equal ones
             if one.give_up is None or one is upload:
                 continue
             share, part_come = self._shares[one.client], one.part_come()
             if one.due_s <= now_s:
-                order.append((0, 0, part_come, age, one))
+                order.append((0, 0, 0, part_come, age, one))
             elif one.client == upload.client:
                 continue
             elif not one.has_begun():
                 idle_byte_s = share.idle_byte_s + one.idle_byte_s(now_s)
-                order.append((1, -idle_byte_s, part_come, age, one))
-            elif share.num_bytes > own.num_bytes:
-                order.append((2, -share.num_bytes, part_come, age, one))
-            elif one.client in more_of_late and part_come < PART_OF_KEPT:
-                order.append((3, -more_of_late[one.client], part_come, age, one))
+                order.append((1, -idle_byte_s, 0, part_come, age, one))
+            elif one.client in have_more:
+                order.append((2, *have_more[one.client], part_come, age, one))
         heapify(order)
         excess = self.num_bytes - self._max_bytes
         num_given_up: Counter[str] = Counter()  # bytes, by client
         chosen: list[Upload] = []
         while order and excess > 0:
-            kind, _, part_come, age, one = heappop(order)
+            kind, _, of_late, part_come, _, one = heappop(order)
             num_kept = self._shares[one.client].num_bytes - num_given_up[one.client]
-            if kind == 2 and num_kept <= own.num_bytes:
-                if one.client in more_of_late and part_come < PART_OF_KEPT:
-                    heappush(order, (3, -more_of_late[one.client], part_come, age, one))
+            if kind == 2 and num_kept <= own.num_bytes and not (of_late and part_come < PART_OF_KEPT):
                 continue
             chosen.append(one)
             excess -= one.num_bytes
             num_given_up[one.client] += one.num_bytes
         return chosen if excess <= 0 else []
 
-    def _more_of_late(self, own: _Share, now_s: float) -> dict[str, float]:
-        """Return who has held more bytes of late, by more than a turn makes, and how many."""
+    def _have_more(self, own: _Share, now_s: float) -> dict[str, tuple[float, float]]:
+        """Return who holds or, by more than a turn makes, has held more bytes, and how many; below 0."""
         own.count(now_s)
-        more_of_late: dict[str, float] = {}
+        have_more: dict[str, tuple[float, float]] = {}
         for client, share in self._shares.items():
             share.count(now_s)
-            more_bytes = share.average_bytes - own.average_bytes
-            if more_bytes > PART_OF_TURN * share.num_bytes:
-                more_of_late[client] = more_bytes
-        return more_of_late
+            less, less_of_late = own.num_bytes - share.num_bytes, own.average_bytes - share.average_bytes
+            if less_of_late >= -PART_OF_TURN * share.num_bytes:
+                less_of_late = 0
+            if less < 0 or less_of_late:
+                have_more[client] = (min(0, less), less_of_late)
+        return have_more
