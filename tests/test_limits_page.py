@@ -88,7 +88,7 @@ def limits_table() -> str:
         (
             "bytes of a call whose message is not read yet",
             rpc,
-            _kib(limits.WINDOW_BYTES + 1),
+            _kib(limits.WINDOW_BYTES),
             "the client waits",
         ),
         (
