@@ -1,11 +1,9 @@
 """Free the networks while nobody uses them, and load them again for who comes next."""
 
 import asyncio
-import ctypes
 import gc
 import logging
 import os
-import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,6 +17,7 @@ from firstword.app.core.admission import Admission, Slot
 from firstword.app.core.interface import NetworksState
 from firstword.app.engine.loading import LoadedNetworks, load_networks, set_threads
 from firstword.app.errors import Restarting
+from firstword.app.memory import give_back
 from firstword.app.options import InvalidOptions, LMEngineOptions, NetworkOptions, QueueOptions
 from firstword.app.speakers.enrolment import SpeakerNetworks
 from firstword.models.checkpoint.open import fingerprint, lm_fingerprint
@@ -225,8 +224,7 @@ def _freed(taken: list[object]) -> int:
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-    if sys.platform == "linux" and hasattr(library := ctypes.CDLL(None), "malloc_trim"):
-        library.malloc_trim(0)  # of glibc, which keeps what was freed
+    give_back()
     return max(0, before - _resident_bytes())
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 from firstword.app.errors import Overloaded
 from firstword.app.http.held_bytes import MESSAGE_GRACE_S, HeldBytes, Upload, given_up
 from firstword.app.http.limits import TokenBucket
+from firstword.app.memory import Freed
 
 Received = TypeVar("Received")
 
@@ -155,7 +156,7 @@ class Bounds:
     """What the clients of one server may have of it at once."""
 
     def __init__(self, max_bodies_bytes: int) -> None:
-        self.held = HeldBytes(max_bodies_bytes)
+        self.held = HeldBytes(max_bodies_bytes, on_end=Freed().note)
         self.sockets = Places(max_sockets(), PART_OF_SOCKETS)  # of WebSockets
         self.checks = Places(MAX_CHECKS, PART_OF_CHECKS)  # of recordings that become no speaker, waiting too
         self.checking = asyncio.Semaphore(1)  # the one of them that computes

@@ -107,9 +107,11 @@ class HeldBytes:
         max_bytes: int,
         small_bytes: int = SMALL_BYTES,
         clock: Callable[[], float] = time.monotonic,
+        on_end: Callable[[], object] = lambda: None,
     ) -> None:
-        """clock: monotonic seconds."""
+        """clock: monotonic seconds. on_end: called for each upload that is over and was no small one."""
         self._small_bytes = small_bytes
+        self._on_end = on_end
         self._clock = clock
         self._small, self._large = _Room(max_bytes), _Room(max_bytes)
 
@@ -129,7 +131,10 @@ class HeldBytes:
             upload.hold(num_bytes)
             yield upload
         finally:
-            self._room_of(upload).remove(upload, self._clock())
+            room = self._room_of(upload)
+            room.remove(upload, self._clock())
+            if room is self._large:
+                self._on_end()
 
     def _add(self, upload: Upload, more: int) -> None:
         now_s = self._clock()

@@ -6,7 +6,6 @@ until it is killed.
 """
 
 import asyncio
-import ctypes
 import gc
 import json
 import os
@@ -20,6 +19,7 @@ import uvloop
 
 from firstword.app.http.metrics_port import metrics_server
 from firstword.app.http.service import Service
+from firstword.app.memory import give_back
 from firstword.app.service import running
 from firstword.app.settings import load_settings
 from tests.support.grpc_serving import grpc_serving
@@ -30,14 +30,6 @@ TICK_S = 0.005
 
 def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def give_back() -> None:
-    """Return to the system what the last attack left free, or it would hide what the next one takes."""
-    gc.collect()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc
-    if trim is not None:
-        trim(0)
 
 
 async def watch_lag(lags_s: list[float]) -> None:
@@ -77,7 +69,8 @@ async def main(checkpoint: str = "", data_dir: str = "") -> None:
         say({"url": url, "grpc": rpc.address, "metrics": f"http://127.0.0.1:{metrics_port}"})
         await next_line()
         while True:
-            give_back()
+            gc.collect()
+            give_back()  # or what the last attack left free would hide what this one takes
             before_bytes = resident_bytes()
             lags_s: list[float] = []
             watching = asyncio.create_task(watch_lag(lags_s))

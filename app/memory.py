@@ -1,0 +1,31 @@
+"""Memory of this process in which nothing lies any more, but which its allocator keeps."""
+
+import asyncio
+import ctypes
+import sys
+
+GIVE_BACK_AFTER_S = 10.0
+
+
+def give_back() -> None:
+    """Give it to the system, where that is known how. It takes some milliseconds of a core."""
+    if sys.platform == "linux" and hasattr(library := ctypes.CDLL(None), "malloc_trim"):  # of glibc
+        library.malloc_trim(0)
+
+
+class Freed:
+    """Gives memory back some seconds after it was freed, once for all that is freed until then.
+
+    For one event loop; a thread does it.
+    """
+
+    def __init__(self) -> None:
+        self._timer: asyncio.TimerHandle | None = None  # None: nothing was freed
+
+    def note(self) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(GIVE_BACK_AFTER_S, self._give_back)
+
+    def _give_back(self) -> None:
+        self._timer = None
+        asyncio.get_running_loop().run_in_executor(None, give_back)
