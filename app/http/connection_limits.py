@@ -46,7 +46,7 @@ PART_OF_READERS: Final = 1 / 2  # of them, that one client may have
 
 MAX_PUBLIC_CALLS: Final = 64  # of methods that ask for no key; and so many that go on, as health watches do
 PART_OF_PUBLIC_CALLS: Final = 1 / 4
-NUM_PUBLIC_READERS: Final = 4
+NUM_PUBLIC_READERS: Final = 2  # of whose messages each may be one of the largest, counted nowhere
 PUBLIC_MESSAGE_TIMEOUT_S = 2.0  # for a message of theirs, which is a name at most
 
 MAX_SOCKETS: Final = 4096  # WebSockets that are open, each some 33 KB while it is silent
