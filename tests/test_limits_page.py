@@ -96,7 +96,8 @@ def limits_table() -> str:
             rpc,
             f"{_FRACTIONS[limits.QUICK_READERS]} of those that fit in {in_all}, at most {readers} of it "
             f"for one client; what is not there within {limits.QUICK_MESSAGE_S:g} s leaves that third and is "
-            "held as one of the largest",
+            f"held as one of the largest; without a key {limits.NUM_PUBLIC_READERS}, {readers} of it for one "
+            "address",
             "the others wait",
         ),
         (
