@@ -4,7 +4,7 @@ import asyncio
 import ctypes
 import sys
 
-GIVE_BACK_AFTER_S = 10.0
+GIVE_BACK_AFTER_S = 2.0
 
 
 def give_back() -> None:
