@@ -31,6 +31,7 @@ MAX_CONNECTIONS: Final = 4  # of one server, beside the one that listens
 CHANNEL: Final = "firstword"
 MIN_VERSION: Final = 14
 MIGRATING: Final = 0x46575350  # an advisory lock
+UNVERIFIED: Final = "certificate verify failed"  # all that OpenSSL says
 
 logger = logging.getLogger(__name__)
 
@@ -363,7 +364,13 @@ def _named_errors(place: str) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        raise DatabaseError(f"{place} cannot be used: {_line(error)}") from error
+        said = _line(error)
+        if UNVERIFIED in said:
+            said += (
+                "; in the file that sslrootcert of FIRSTWORD_STORE names there must be the certificate "
+                "of the authority that signed the database's"
+            )
+        raise DatabaseError(f"{place} cannot be used: {said}") from error
 
 
 @cache
