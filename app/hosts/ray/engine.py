@@ -161,11 +161,14 @@ class RemoteSide:
             StagesInfo(stages.family, stages.gives_mel, stages.lookahead_tokens, stages.chunk_tokens),
         )
 
-    async def call(self, part: str, method: str, key: RequestKey | None, given: Any, named: Any) -> Any:
-        """Call an asynchronous method of the engine, its speakers or its stages; return Failed for an error.
+    async def call(
+        self, part: str, method: str, key: RequestKey | None, given: Any, named: Any
+    ) -> AsyncGenerator[list[Any], None]:
+        """Call an asynchronous method of the engine, its speakers or its stages; give its result or Failed.
 
         key: of a request that makes a speaker, and must not make it twice.
         """
+        yield [Entered()]
         target = {
             "engine": self._parts.engine,
             "speakers": self._parts.speakers,
@@ -177,10 +180,11 @@ class RemoteSide:
         work = partial(getattr(target, method), *given, **named)
         try:
             if key is not None:
-                return await self._parts.speakers.once(key, named["client"], work)
-            return await work()
+                yield [await self._parts.speakers.once(key, named["client"], work)]
+            else:
+                yield [await work()]
         except TtsError as error:
-            return Failed(error)
+            yield [Failed(error)]
 
     async def speak(
         self, request: SynthesisRequest, operations: Sequence[Operation], may_wait: bool

@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from contextvars import Context
 from typing import Any, Final
 
 from ray.exceptions import RayError
@@ -32,6 +31,7 @@ class RayLink:
     def __init__(self, handle: DeploymentHandle) -> None:
         self._handle = handle
         self._silence = Silence()
+        self.num_silent = 0
 
     async def stream(self, key: str, nth: int, method: str, *given: Any) -> AsyncGenerator[list[Item], None]:
         handle = self._handle.options(stream=True, session_id=self._session(key, nth))
@@ -42,16 +42,6 @@ class RayLink:
                     yield news
         finally:
             items.cancel()
-
-    async def call(self, key: str, method: str, *given: Any) -> Any:
-        async def asked() -> Any:
-            return await getattr(self._handle.options(session_id=self._session(key, 0)), method).remote(
-                *given
-            )
-
-        async with _told_as_gone():
-            # In a context of its own: Ray takes the id of a call from there.
-            return await asyncio.create_task(asked(), context=Context())
 
     async def describe(self) -> list[Description]:
         deadline_s = asyncio.get_running_loop().time() + DESCRIBES_WITHIN_S
@@ -70,6 +60,7 @@ class RayLink:
 
         told = await asyncio.gather(*map(described, results), return_exceptions=True)
         found = [one for one in told if isinstance(one, Description)]
+        self.num_silent = sum(isinstance(one, TimeoutError) for one in told)
         self._silence.note({one.replica for one in found}, time.monotonic())
         return found
 

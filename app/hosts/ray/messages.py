@@ -98,15 +98,13 @@ class EngineGone(Exception):
 class Link(Protocol):
     """The way to engines that are all the same. key: who has the same one goes to the same engine."""
 
+    num_silent: int  # engines that did not answer when all were asked last
+
     def stream(self, key: str, nth: int, method: str, *given: Any) -> AsyncGenerator[list[Item], None]:
         """Call a method of an engine that yields. nth: the first choice for the key is 0, the next one 1.
 
         Closing it ends the call. Raises EngineGone.
         """
-        ...
-
-    async def call(self, key: str, method: str, *given: Any) -> Any:
-        """Raise EngineGone."""
         ...
 
     async def describe(self) -> list[Description]:

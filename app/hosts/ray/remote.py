@@ -46,6 +46,7 @@ OPENS_WITHIN_S: Final = 5.0  # a request that an engine was chosen for; Ray may 
 FIRST_PIECE_S: Final = 30.0  # of a stream that has its slot and all its text
 CONNECTS_WITHIN_S: Final = 1.0
 SILENT_ROUNDS: Final = 4  # without an answer, before an engine does not count as there
+STUCK_ROUNDS: Final = 3  # without an answer and without a piece, before a stream is ended; Ray takes 15 s
 DESCRIBED_EVERY_S: Final = 1.0
 RESTARTING: Final = "the engine that spoke failed and is restarting; say the text again"
 CHOICES: Final = ((0, False), (1, False), (0, True))
@@ -142,11 +143,21 @@ class RemoteEngine:
             found: list[Description] = []
             with suppress(EngineGone):
                 found = await self._link.describe()
+                self._end_stuck({one.replica for one in found})
             answered = {one.replica: one for one in found}
             missed = {one: missed.get(one, 0) + 1 for one in self._known.keys() - answered.keys()}
             gone = {one for one, rounds in missed.items() if rounds == SILENT_ROUNDS}
             self._known = {name: one for name, one in (self._known | answered).items() if name not in gone}
             self._last = next(iter(found), self._last)
+
+    def _end_stuck(self, answering: set[str]) -> None:
+        for stream in list(self._streams):
+            # One that is being taken away finishes its streams, and is not asked any more.
+            is_silent = self._link.num_silent and stream.replica and stream.replica not in answering
+            stream.rounds_stuck = stream.rounds_stuck + 1 if is_silent else 0
+            if stream.rounds_stuck == STUCK_ROUNDS:
+                _log.warning("an engine is silent: %s", stream.replica)
+                stream.fail(Restarting(RESTARTING, 1))
 
     async def drain(self, timeout_s: float) -> None:
         self._is_draining = True
@@ -183,6 +194,7 @@ class RemoteStream(SynthesisStream):
         self.stats = StreamStats(len(request.text or ""), info.speaker_of(request))
         self.transcripts: list[UtteranceTranscript] = []
         self.replica = ""  # of the engine that has it
+        self.rounds_stuck = 0  # in a row, in which nothing came of it and its engine did not answer
         self.on_entering: Callable[[RemoteStream], None] = lambda stream: None
         self.on_left: Callable[[RemoteStream], None] = lambda stream: None
         self._link = link
@@ -317,6 +329,7 @@ class RemoteStream(SynthesisStream):
         try:
             async with aclosing(items):
                 while (news := await self._next(items)) is not None:
+                    self.rounds_stuck = 0
                     for item in news:
                         if isinstance(item, Busy):
                             return False
@@ -338,12 +351,9 @@ class RemoteStream(SynthesisStream):
         elif self._entered.done() and not self._has_piece and self.request.text is not None:
             limit_s = FIRST_PIECE_S
         try:
-            async with asyncio.timeout(limit_s):
-                return await anext(items)
+            return await _within(limit_s, items)
         except StopAsyncIteration:
             return None
-        except TimeoutError:
-            raise EngineGone(f"nothing came within {limit_s:g} s") from None
 
     async def _connect(self, opened: Opened, num_given: int) -> None:
         """Send what was done to the stream since the engine was asked, and what will be."""
@@ -402,7 +412,7 @@ def key_of(request: SynthesisRequest) -> str:
 async def _told_as_restarting() -> AsyncIterator[None]:
     try:
         yield
-    except EngineGone as error:
+    except (EngineGone, StopAsyncIteration) as error:
         _log.warning("an engine is gone: %s", error)
         raise Restarting(RESTARTING, 1) from None
 
@@ -410,8 +420,25 @@ async def _told_as_restarting() -> AsyncIterator[None]:
 async def call(link: Link, key: str, part: str, method: str, *given: Any, **named: Any) -> Any:
     """Call a method of the engine, its speakers or its stages. Raises what it raises, and Restarting."""
     request_key = named.pop("request_key", None)
+
+    async def asked() -> Any:
+        items: Any = link.stream(key, 0, "call", part, method, request_key, given, named)
+        async with aclosing(items):
+            await _within(OPENS_WITHIN_S, items)
+            return await anext(items)
+
     async with _told_as_restarting():
-        result = await link.call(key, "call", part, method, request_key, given, named)
+        # In a context of its own, as a stream is.
+        (result,) = await asyncio.create_task(asked(), context=Context())
     if isinstance(result, Failed):
         raise result.error
     return result
+
+
+async def _within(limit_s: float | None, items: AsyncGenerator[list[Any], None]) -> list[Any]:
+    """Return what comes next. Raises EngineGone where nothing does, and StopAsyncIteration."""
+    try:
+        async with asyncio.timeout(limit_s):
+            return await anext(items)
+    except TimeoutError:
+        raise EngineGone(f"nothing came within {limit_s:g} s") from None

@@ -57,7 +57,10 @@ class EngineReplica:
         self._stack.callback(self._side.close)
         self._parts = parts
         self.describe = self._side.describe
-        self.call = self._side.call
+
+    async def call(self, *given: Any) -> AsyncIterator[Any]:
+        async for news in self._side.call(*given):
+            yield news
 
     async def speak(self, *given: Any) -> AsyncIterator[Any]:
         async for news in self._side.speak(*given):
@@ -255,8 +258,8 @@ class Ingress:
         await self._stack.aclose()
 
 
-def application(settings: Settings) -> Application:
-    """For `serve run`: servers behind Ray's proxy, and their engines."""
+def application(settings: Settings, opening: Opening | None = None) -> Application:
+    """For `serve run`: servers behind Ray's proxy, and their `engines`."""
     ingress = serve.deployment(
         Ingress,
         name="ingress",
@@ -267,4 +270,4 @@ def application(settings: Settings) -> Application:
         health_check_timeout_s=5,
         graceful_shutdown_timeout_s=settings.server.drain_timeout_s,
     )
-    return ingress.bind(engines(settings), settings)
+    return ingress.bind(engines(settings, opening), settings)

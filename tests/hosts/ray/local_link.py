@@ -30,6 +30,7 @@ class LocalLink:
         self.sides = sides
         self.dead = [asyncio.Event() for _ in sides]
         self.num_open = 0
+        self.num_silent = 0
 
     async def stream(self, key: str, nth: int, method: str, *given: Any) -> AsyncGenerator[Any, None]:
         number = (len(key) + nth) % len(self.sides)
@@ -54,9 +55,6 @@ class LocalLink:
             self.num_open -= 1
             dying.cancel()
             await items.aclose()
-
-    async def call(self, key: str, method: str, *given: Any) -> Any:
-        return copied(await getattr(self.sides[0], method)(*copied(given)))
 
     async def describe(self) -> list[Description]:
         alive = [side for side, dead in zip(self.sides, self.dead, strict=True) if not dead.is_set()]

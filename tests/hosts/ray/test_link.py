@@ -1,7 +1,7 @@
 """The way to engines over Ray's handles and router, whose parts stand in for themselves here."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -58,11 +58,20 @@ class Handle:
         await asyncio.sleep(self.after_s[number])
         return self.told[number]
 
-    def options(self, session_id: str) -> Any:
-        async def remote() -> None:
-            self.sessions.append(session_id)
+    def options(self, stream: bool, session_id: str) -> Any:
+        self.sessions.append(session_id)
+        return SimpleNamespace(call=SimpleNamespace(remote=Items))
 
-        return SimpleNamespace(call=SimpleNamespace(remote=remote))
+
+class Items:
+    """None, of a call."""
+
+    async def __aiter__(self) -> AsyncIterator[list[Any]]:
+        for _ in ():
+            yield []
+
+    def cancel(self) -> None:
+        """There is nothing to cancel."""
 
 
 async def test_engines_that_answer_are_found_within_one_deadline_and_requests_name_the_silent(
@@ -74,10 +83,12 @@ async def test_engines_that_answer_are_found_within_one_deadline_and_requests_na
     link = RayLink(handle)
     one, other = handle.told
     assert await link.describe() == [one, other]
-    await link.call("anna", "call")
+    assert [news async for news in link.stream("anna", 0, "call")] == []
+    assert link.num_silent == 0
     handle.after_s = [0, 60]
     assert await link.describe() == [one]
-    await link.call("anna", "call")
+    assert link.num_silent == 1
+    assert [news async for news in link.stream("anna", 0, "call")] == []
     assert handle.sessions == ["0||anna", f"0|{other.replica}|anna"]
     handle.named_after_s, handle.after_s = 0.3, [0, 0.3]
     assert other not in await link.describe()  # later than the deadline, together

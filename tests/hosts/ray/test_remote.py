@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from firstword.app.clients import ANYBODY
-from firstword.app.core.interface import EngineStatus, Flushed, NetworksState, SpeechPrompt
+from firstword.app.core.interface import Audio, EngineStatus, Flushed, NetworksState, SpeechPrompt
 from firstword.app.core.request import Delivery, SynthesisRequest, VoiceChoice
 from firstword.app.errors import (
     Draining,
@@ -24,7 +24,7 @@ from firstword.app.errors import (
     TextTooLong,
 )
 from firstword.app.hosts.ray.messages import Description, EngineGone
-from firstword.app.hosts.ray.remote import SILENT_ROUNDS, RemoteEngine, call
+from firstword.app.hosts.ray.remote import SILENT_ROUNDS, STUCK_ROUNDS, RemoteEngine, call
 from firstword.app.hosts.ray.remote_parts import RemoteStages
 from firstword.app.options import Sampling
 from firstword.app.speakers.interface import SentRecording
@@ -207,6 +207,25 @@ async def test_a_request_that_no_engine_answers_ends_in_time(monkeypatch: pytest
                 pass
 
 
+async def test_a_call_that_no_engine_takes_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("firstword.app.hosts.ray.remote.OPENS_WITHIN_S", 0.01)
+    async with remote(FakeEngine()) as (engine, link):
+        own = link.sides[0].call
+
+        async def call(*given: object):
+            await has_room.wait()
+            async for news in own(*given):
+                yield news
+
+        link.sides[0].call = call
+        has_room = asyncio.Event()
+        with pytest.raises(Restarting):
+            await engine.read_text(asked("Hi."))
+        has_room.set()
+        assert (await engine.read_text(asked("Hi."))).parts[0].spoken == "Hi."
+        assert link.num_open == 0
+
+
 async def test_an_engine_far_ahead_of_its_listener_waits() -> None:
     own = FakeEngine(samples_per_character=12_000)  # half a second
     async with remote(own) as (engine, _), engine.open(asked("x" * 12)) as stream:
@@ -278,6 +297,36 @@ async def test_an_engine_is_known_until_it_has_missed_several_rounds(monkeypatch
         assert await known_of(engine, link, [[]] * SILENT_ROUNDS) == silent
         assert engine.status == EngineStatus(False, "no engine answers")
         assert await known_of(engine, link, [[other]]) == [names[1:]]
+
+
+async def test_a_stream_ends_once_its_engine_says_nothing_in_any_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("firstword.app.hosts.ray.remote.DESCRIBED_EVERY_S", 0)
+    own, other = (FakeEngine(pause=asyncio.Event(), pauses_after_chunks=1) for _ in range(2))
+    async with remote(own, other) as (engine, link):
+        one, two = await link.describe()
+        async with (
+            engine.open(asked_in_pieces("continuous", speaker="anna")) as stream,
+            engine.open(asked("ab", speaker="hum")) as fine,
+        ):
+            stream.push_text("ab")
+            events = stream.__aiter__()
+            assert isinstance(await anext(events), Audio)
+            await known_of(engine, link, [[two]] * STUCK_ROUNDS)  # the engine of `anna` is not asked
+            link.num_silent = 1
+            await known_of(engine, link, [[two]] * (STUCK_ROUNDS - 1))
+            await known_of(engine, link, [[one]])
+            await known_of(engine, link, [[two]] * (STUCK_ROUNDS - 1))
+            await known_of(engine, link, [[]] * STUCK_ROUNDS)  # of none that Ray does not tell of
+            own.pause.set()  # something comes
+            assert isinstance(await anext(events), Audio)
+            await known_of(engine, link, [[two]] * (STUCK_ROUNDS - 1))
+            assert not stream._has_ended
+            await known_of(engine, link, [[two]])
+            with pytest.raises(Restarting):
+                [event async for event in events]
+            other.pause.set()
+            assert len(await heard(fine)) == 2
+        assert link.num_open == 0
 
 
 async def test_tokens_texts_and_stages_are_asked_of_an_engine() -> None:
