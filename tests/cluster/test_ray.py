@@ -11,6 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
+from firstword.app.clients import ANYBODY
+from firstword.app.errors import SpeakerNotFound
+from firstword.app.hosts.ray.remote import call
 from firstword.app.postgresql import Postgres
 from firstword.app.service import own_engine, running
 from firstword.app.settings import Settings
@@ -47,6 +50,14 @@ async def test_engines_that_die_under_four_contexts_leave_their_socket_open_and_
     assert max(death.again_s for death in deaths) < 2  # 0.5 there
     # Responses aside: pytest keeps log records, and those what failed. `tests.cluster.deaths` counts them.
     assert not is_left(replace(before, responses=0), replace(after, responses=0))
+
+
+async def test_calls_at_once_are_each_answered_by_an_engine(engines: Any, store: str) -> None:
+    async with front(engines, store) as there:
+        reports = await asyncio.gather(*(there.engine.read_text(asked(f"Text {n}.")) for n in range(8)))
+        with pytest.raises(SpeakerNotFound):
+            await call(RayLink(engines), "", "speakers", "export", "nobody", client=ANYBODY)
+    assert [report.parts[0].spoken for report in reports] == [f"Text {n}." for n in range(8)]
 
 
 async def first_byte_s(url: str) -> float:
