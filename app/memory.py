@@ -1,4 +1,4 @@
-"""Memory of this process in which nothing lies any more, but which its allocator keeps."""
+"""Gives memory that this process has freed, but its allocator keeps, back to the system."""
 
 import asyncio
 import ctypes
@@ -8,7 +8,10 @@ GIVE_BACK_AFTER_S = 2.0
 
 
 def give_back() -> None:
-    """Give it to the system, where that is known how. It takes some milliseconds of a core."""
+    """Give freed memory back, on Linux with glibc.
+
+    Threads that allocate wait meanwhile: some milliseconds, 0.1 s where 600 MB are free.
+    """
     if sys.platform == "linux" and hasattr(library := ctypes.CDLL(None), "malloc_trim"):  # of glibc
         library.malloc_trim(0)
 

@@ -155,7 +155,7 @@ def _lingering(receive: Receive, send: Send) -> Send:
 
 
 def _add(body: deque[bytearray], part: bytes) -> None:
-    """Fill the last block, and append others of its size: what a body frees has room for the next."""
+    """Fill the last block, and append others of its size: the next body fits into the holes they leave."""
     while part:
         if len(body[-1]) == BLOCK_BYTES:
             body.append(bytearray())

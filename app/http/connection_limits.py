@@ -57,7 +57,7 @@ PART_OF_CHECKS: Final = 1 / 4  # that one client may have waiting
 
 MAX_GRPC_CONNECTIONS: Final = 4096
 KEEPALIVE_S: Final = 60  # of gRPC: then a ping finds out whether the other side is still there
-WINDOW_BYTES: Final = 16 * 1024  # that a gRPC client may send before its message is read: a text's
+WINDOW_BYTES: Final = 16 * 1024  # that a gRPC client may send before its message is read; a text fits
 
 
 def max_framing_bytes(num_body_bytes: int) -> int:

@@ -243,7 +243,8 @@ class _Room:
                 idle_byte_s = share.idle_byte_s + one.idle_byte_s(now_s)
                 order.append((1, -idle_byte_s, 0, part_come, age, one))
             elif one.client in have_more:
-                order.append((2, *have_more[one.client], part_come, age, one))
+                more, more_of_late = have_more[one.client]
+                order.append((2, -more, -more_of_late, part_come, age, one))
         heapify(order)
         excess = self.num_bytes - self._max_bytes
         num_given_up: Counter[str] = Counter()  # bytes, by client
@@ -259,14 +260,14 @@ class _Room:
         return chosen if excess <= 0 else []
 
     def _have_more(self, own: _Share, now_s: float) -> dict[str, tuple[float, float]]:
-        """Return who holds or, by more than a turn makes, has held more bytes, and how many; below 0."""
+        """Return who holds or, by more than a turn makes, has held more bytes: how many, and on average."""
         own.count(now_s)
         have_more: dict[str, tuple[float, float]] = {}
         for client, share in self._shares.items():
             share.count(now_s)
-            less, less_of_late = own.num_bytes - share.num_bytes, own.average_bytes - share.average_bytes
-            if less_of_late >= -PART_OF_TURN * share.num_bytes:
-                less_of_late = 0
-            if less < 0 or less_of_late:
-                have_more[client] = (min(0, less), less_of_late)
+            more, more_of_late = share.num_bytes - own.num_bytes, share.average_bytes - own.average_bytes
+            if more_of_late <= PART_OF_TURN * share.num_bytes:
+                more_of_late = 0
+            if more > 0 or more_of_late:
+                have_more[client] = (max(0, more), more_of_late)
         return have_more

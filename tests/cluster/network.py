@@ -35,6 +35,14 @@ class Cable:
         self._thread = threading.Thread(target=self._run, name="cable")
         self._thread.start()
 
+    @contextmanager
+    def delaying(self, delay_s: float | None) -> Iterator[None]:
+        self.delay_s = delay_s
+        try:
+            yield
+        finally:
+            self.delay_s = 0.0
+
     def close(self) -> None:
         self._is_closing = True
         self._thread.join()

@@ -118,11 +118,8 @@ async def test_a_slow_network_delays_speech(far: Far) -> None:
         own, others = await far.own_and_others()
         before_s = await whole_after_s(there.url, own[0])
         async with under_streams(there.url, [own[0], others[0]], 60) as heard:
-            far.cable.delay_s = SLOW_S
-            try:
+            with far.cable.delaying(SLOW_S):
                 new_s = [await whole_after_s(there.url, name) for name in (own[1], own[1], others[1])]
-            finally:
-                far.cable.delay_s = 0.0
     logger.warning(
         "a packet takes %g s: new ones after %s s (%.2f before), gaps of %s s",
         *(SLOW_S, new_s, before_s, [one.longest_gap_s for one in heard]),
@@ -134,13 +131,10 @@ async def test_streams_go_on_when_a_network_was_cut_for_seconds(far: Far) -> Non
     async with front(far.handle, far.store) as there:
         own, others = await far.own_and_others()
         async with under_streams(there.url, [own[0], others[0]], 100) as heard:
-            far.cable.delay_s = None
-            try:
+            with far.cable.delaying(None):
                 cut_at = time.monotonic()
                 new_s = await whole_after_s(there.url, others[1])
                 await asyncio.sleep(cut_at + CUT_S - time.monotonic())
-            finally:
-                far.cable.delay_s = 0.0
             back_s = await whole_after_s(there.url, own[1])
     logger.warning(
         "cut for %g s: a new one here after %.1f s, far off %.1f s after its return, gaps of %s s",

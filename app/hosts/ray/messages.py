@@ -33,7 +33,7 @@ class Busy:
 
 @dataclass(frozen=True, slots=True)
 class Entered:
-    """The stream has its speaker and its slot."""
+    """The stream has its speaker and its slot; the engine has taken the call."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,7 +79,7 @@ class StagesInfo:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """An engine's account of itself. builtin_names: what is said, to the built-in speaker who speaks."""
+    """What an engine tells of itself. builtin_names: what is said, to the built-in speaker who speaks."""
 
     replica: str
     info: EngineInfo

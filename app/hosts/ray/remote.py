@@ -413,7 +413,7 @@ async def _told_as_restarting() -> AsyncIterator[None]:
     try:
         yield
     except (EngineGone, StopAsyncIteration) as error:
-        _log.warning("an engine is gone: %s", error)
+        _log.warning("an engine is gone: %s", str(error) or "it ended without an answer")
         raise Restarting(RESTARTING, 1) from None
 
 

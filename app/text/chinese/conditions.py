@@ -356,7 +356,7 @@ def is_in_brackets(found: Match, phrase: Phrase) -> bool:
     return before[-1:] in ("(", "（") and before[:-1].rstrip().endswith(_CODES)
 
 
-def is_line(found: Match, phrase: Phrase) -> bool:
+def is_local_telephone(found: Match, phrase: Phrase) -> bool:
     """ "8888-6666" that is all of a text, and no years."""
     return is_whole(found, phrase) and found[0][:4] > found[0][-4:] and found[0][:2] not in ("19", "20")
 
@@ -375,7 +375,7 @@ def is_next_year(found: Match, phrase: Phrase) -> bool:
     return int(found["last"]) == (int(found["first"]) + 1) % 100
 
 
-def is_span(found: Match, phrase: Phrase) -> bool:
+def is_range_of_days(found: Match, phrase: Phrase) -> bool:
     """ "2024.3.8-3.10", days that rise."""
     month, day = int(found["month"]), int(found["day"])
     last = (int(found["last_month"] or month), int(found["last_day"]))

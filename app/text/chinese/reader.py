@@ -40,7 +40,7 @@ _LEADING_DECIMALS = re.compile(r"(?<![\w.%$￥¥€£])\.(?=[0-9]{2})|(?<![0-9].
 _DAY = re.compile(r"(?:周|星期|礼拜)[一二三四五六日天]\s?$|月\s?$")
 _HOUR = re.compile(r"\d\s?[点时分日号月]\s?$")
 _WRITTEN = {**VULGAR, ord("∼"): "~", ord("﹣"): "-", ord("ⁿ"): "^n", ord("ₙ"): "n"}
-_STEP = re.compile(
+_LETTER_MINUS = re.compile(
     r"(?:(?<=(?<![A-Za-z0-9-])[nNT])(?=[-−][0-9](?![\w.-]|航站))|(?<=UTC)|(?<=GMT))[-−](?=[0-9])", re.ASCII
 )
 """A hyphen that is a minus: "T-3", "n-1", "UTC-8"."""
@@ -121,11 +121,11 @@ def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
 def _signs_in_words(text: str) -> str:
     """Signs that letters or digits on both sides decide, as they are said."""
     if not text.isascii():
-        text = _wide_signs(text)
+        text = _with_plain_signs(text)
     if "·" in text and "/" in text:
         text = _PER_BOTH.sub(_per_both, text)
     if "-" in text or "～" in text or "~" in text:
-        text = _STEP.sub("减", _ALPHABET.sub(r"\g<first>到\g<last>", text))
+        text = _LETTER_MINUS.sub("减", _ALPHABET.sub(r"\g<first>到\g<last>", text))
     if "." in text and _MODULE.fullmatch(text):
         text = text.replace(".", "点")
     if " " in text:
@@ -141,7 +141,8 @@ def _signs_in_words(text: str) -> str:
     return _SHARP.sub(r"\g<letter> sharp", text) if "#" in text else text
 
 
-def _wide_signs(text: str) -> str:
+def _with_plain_signs(text: str) -> str:
+    """Write signs that are not ASCII as the rules know them, or as words."""
     if "₀" <= text[-1:] <= "₉" or "log" in text:
         text = _LOGARITHM.sub(
             lambda found: f"以{found['base'].translate(VULGAR)}为底{found['of']}的对数", text

@@ -118,7 +118,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("telephone.number", r"(?:0[0-9]{2,3}|\+(?:86|85[23]|886))$", conditions.is_area),
     ("telephone.number", r"(?:[0-9]{3,4}[ -][0-9]{4}|[0-9]{7,8})(?![0-9])", conditions.is_behind_area),
     ("telephone.number", r"(?<![\d.])1[3-9]\d{5}(?![\d.])", conditions.is_masked),
-    ("telephone.number", r"[2-9]\d{3}-\d{4}", conditions.is_line),
+    ("telephone.number", r"[2-9]\d{3}-\d{4}", conditions.is_local_telephone),
     ("cardinal.number", r"11[0-9]|12[0-2]|12345|100[01]0", conditions.is_whole),
     ("telephone.extension", r"\d{2,6}(?!\d|[人名个])", conditions.behind(contexts.EXTENSIONS)),
     ("telephone.extension", r"\d{1,5}(?!\d)", conditions.is_extension),
@@ -370,7 +370,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         "date.span",
         r"(?<!\d)(?P<year>\d{4})([-/.])(?P<month>\d{1,2})\2(?P<day>\d{1,2})\s?(?!\2)[-–—~～至到]\s?"
         r"(?:(?P<last_month>\d{1,2})\2)?(?P<last_day>\d{1,2})(?![\d./:点时-])日?",
-        conditions.is_span,
+        conditions.is_range_of_days,
     ),
     (
         "date.month_day",

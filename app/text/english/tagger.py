@@ -98,9 +98,9 @@ def _told_form(word: str, following: str, phrase: Phrase) -> str | None:
         return "World War" if following in ("I", "II", "III", "1", "2", "3") else None
     if word == "Dr":
         return "Doctor" if _is_doctor(following, phrase) else None
-    if word in _SCALES:
+    if word in _DEGREES:
         is_scale = phrase.previous.lower() in ("degree", "degrees")
-        return _SCALES[word] + "." * (word[-1] == "." and not following[:1].islower()) if is_scale else None
+        return _DEGREES[word] + "." * (word[-1] == "." and not following[:1].islower()) if is_scale else None
     if word == "Sec." and following in ("of", "for"):
         return "Secretary"
     if word in contexts.COMPASS and _ORDINAL.match(following):
@@ -213,7 +213,7 @@ def _is_doctor(following: str, phrase: Phrase) -> bool:
 _BEHIND_STREET = frozenset(
     {"Apt", "Suite", "Ste", "Unit", "North", "South", "East", "West", "N", "S", "E", "W"}
 )
-_SCALES = {"F": "Fahrenheit", "F.": "Fahrenheit", "C": "Celsius", "C.": "Celsius"}
+_DEGREES = {"F": "Fahrenheit", "F.": "Fahrenheit", "C": "Celsius", "C.": "Celsius"}
 
 
 def _is_arrival(phrase: Phrase) -> bool:
@@ -227,7 +227,7 @@ _CLOCK = re.compile(r"\d+(?:[:.]\d\d)?\s?(?:[ap]\.?m|min|hour)?|(?:is|was)$", re
 
 _TOLD = frozenset(
     {
-        *("St", "Dr", *_SCALES, "eta", "WW", "Sec.", "Mass.", "Assoc.", *contexts.MOUNTAINS, *_SMALL_DAYS),
+        *("St", "Dr", *_DEGREES, "eta", "WW", "Sec.", "Mass.", "Assoc.", *contexts.MOUNTAINS, *_SMALL_DAYS),
         *(letters for letters in contexts.COMPASS if letters.endswith(".")),
         *(form for unit in units.SHORT for form in (unit, f"{unit}.")),
     }

@@ -34,7 +34,10 @@ DIGITS = compile_rules(
         r"(?:\sx(?P<extension>\d{1,5}))?"
         r"(?!\w|[.,]\d|-\d)",
     ),
-    ("telephone.toll", r"(?<![\w.,$€£(-])1-8(?:00|33|44|55|66|77|88)(?P<extension>(?!))?(?!\w|[.,]\d|-)"),
+    (
+        "telephone.toll_free",
+        r"(?<![\w.,$€£(-])1-8(?:00|33|44|55|66|77|88)(?P<extension>(?!))?(?!\w|[.,]\d|-)",
+    ),
     (
         "telephone.number",
         r"(?<![\w.,$€£(])\d{3}\.\d{4}(?!\w|[.,]\d|-\d)",

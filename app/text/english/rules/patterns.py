@@ -49,7 +49,7 @@ _NEEDS = {
         "measure.rate": "/",
         "range.pair": "/",
         "range.workdays": "F",
-        "telephone.toll": "1-8",
+        "telephone.toll_free": "1-8",
         "time.short_hour": "p",
         "measure.foot": "'",
         "abbreviation.number": "o. ",

@@ -79,7 +79,7 @@ def _path(fields: Fields, text: str) -> str:
 FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "digits.code": named("digits", by_digits),
     "telephone.number": _telephone,
-    "telephone.toll": _telephone,
+    "telephone.toll_free": _telephone,
     "telephone.letters": _lettered_telephone,
     "serial.year": _year_and_code,
     "serial.groups": _groups,
