@@ -64,6 +64,8 @@ _WAITING = (
     "Ft",
     "WW",
     "eta",
+    "am",
+    "pm",
     "mon",
     "tue",
     "tues",
@@ -71,6 +73,7 @@ _WAITING = (
     "thur",
     "thurs",
     "fri",
+    *("b.", "d.", "r.", "mon.", "tue.", "tues.", "wed.", "thu.", "thur.", "thurs.", "fri.", "sat.", "sun."),
 )  # the next word decides
 _OPENERS = frozenset(
     {*vocabulary.OPERATORS, *units.CODES, *contexts.STATES, *contexts.LETTERS, "AD", "A.D.", *_WAITING}
@@ -85,6 +88,8 @@ _STAYS_OPEN = re.compile(
     r"[\d½⅓⅔¼¾⅛][\s-]?"  # an abbreviated unit: "5 oz."
     r"(?:(?:fl\.? )?oz|ft|in|mi|lbs?|min|sec|hrs?|yd|tbsp|tsp|pt|qt|gal|mos?|wks?|yrs?|pcs?|pkg)\.$"
     r"|(?:^|[\s(])\d{1,3}!$"  # a factorial: "5! = 120"
+    rf"|\d\s?[AaPp]\.$|{vocabulary.HALF_APART.pattern}"  # half of the day: "9 a. m."
+    r"|(?:^|[\s(])(?:[bdr]|mon|tues?|wed|thu|thurs?|fri|sat|sun)\.$"  # of a life or of a date, if one follows
     r"|/(?:sq|cu)\.$"
     r"|\d\s?(?:Mio|Mrd)\.$"  # a scale: "50 Mio. €"
     r"|\d[-–]c\.$"  # a year, and one that is not known for certain: "1450-c. 1516"
@@ -264,6 +269,8 @@ def _joins(phrase: str, word: str) -> bool:
         return False
     if phrase[-1] == "：" and not stripped[0].isdecimal():
         return False
+    if phrase[-1] == "，" and not _GROUP.match(stripped) and phrase.strip() != "88，":
+        return False
     if stripped == "at" and _MONTH_AND_DAY.search(phrase):
         return True
     if _HAN.fullmatch(stripped):
@@ -285,6 +292,9 @@ def _joins(phrase: str, word: str) -> bool:
         or vocabulary.MONTH_NAME.fullmatch(bare)
         or (stem in contexts.COMPASS and phrase[-1:] in "°'′’\"″”")
         or (vocabulary.HALF_OF_DAY.fullmatch(bare) and phrase[-1:].isdigit())
+        or (bare in _HALVES_APART and phrase[-1:].isdigit())
+        or (bare in ("m.", "M.") and _HALF.search(phrase))
+        or (bare in vocabulary.ORDINAL_ENDS and phrase[-1:].isdigit())
         or (stem in _ZONES and (phrase[-1:] in "mM." or ":" in phrase))
         or (stripped[:-1] in vocabulary.NUMBERED_BOOKS and phrase.strip(" (") in ("1", "2", "3"))
         or (_STREET_WORD.fullmatch(stripped) and _is_in_street(phrase.strip(), stripped))
@@ -297,12 +307,15 @@ _WIDE = {
     "：": re.compile(r"\d$"),  # of a time or a ratio
     "、": re.compile(r"(?<!\d)(?:[05-9][05]|985|211)$"),  # "70、80后", "985、211"
     "－": re.compile("年$"),
-    "，": re.compile(r"^\s*88$"),  # a farewell
+    "，": re.compile(r"^\s*(?:88|[$€£¥￥]?[1-9]\d{0,2}(?:，\d{3})*)$"),  # a farewell, or of a long number
 }
 """Behind what a wide mark belongs to the phrase."""
 _ORDINAL = re.compile(r"(?:.*\s)?[0-9]{1,3}\.")
 _BEFORE_CUPS = frozenset("0123456789½⅓⅔¼¾")
 _ENTITIES = ("&lt;", "&gt;")
+_GROUP = re.compile(r"[0-9]{3}(?![0-9])")
+_HALVES_APART = frozenset({"a.", "p.", "A.", "P."})
+_HALF = re.compile(r"\d\s?[AaPp]\.$")
 _ZIP = re.compile(r"\d{5}\b")
 _MONTH_AND_DAY = re.compile(r"(?<![\d/.-])\d\d?/\d\d?$")  # a time may follow: "12/25 at 4pm"
 

@@ -168,7 +168,7 @@ def _ending(phrase: Phrase) -> Ending:
     word = text.rpartition(" ")[2]
     if phrase.following and _ITEM_NUMBER.fullmatch(word) and phrase.previous.lower() in ARTICLES:
         return Ending.NONE  # a German ordinal
-    if vocabulary.is_abbreviation(word):
+    if vocabulary.is_abbreviation(word) or vocabulary.HALF_APART.search(text):
         if ends_no_sentence(word, phrase) or not begins_sentence(phrase.following):
             return Ending.NONE
         return Ending.IF_CAPITAL_FOLLOWS

@@ -52,6 +52,10 @@ _ROMAN_NAME = re.compile("III?|VIII?|XI{1,3}|XIV|XVI{0,3}|XIX")
 _TIMES = re.compile("(?<=[0-9][\u4e00-\u9fff])[*](?=[0-9])")
 _PATH = re.compile(r"(?:/[A-Za-z][\w.-]*)+/?")
 _COLON = re.compile("(?<=[0-9])(?:∶|：(?![0-9]+[个人名条种天次位项步年月台件]))(?=[0-9])")
+_WIDE_GROUPS = re.compile(
+    r"(?<![\d.,，])[1-9]\d{0,2}(?:，\d{3})*，000(?:，\d{3})*(?!，?\d)|(?<![\d.,，])[1-9]\d?(?:，\d{3})+(?!，?\d)"
+)
+"""Of a long number; "100，200，300" is a list."""
 _FACTORIAL = re.compile(r"(?<=[0-9n])!(?=\s=)|(?<=^n)!$")
 _SIZES = re.compile(
     r"(?<![A-Za-z0-9])(?P<first>[2-6]?X{0,3}[SML])[-–~～](?P<last>[2-6]?X{0,5}[SML])(?![A-Za-z0-9])"
@@ -70,6 +74,8 @@ _NUMBER_SIGN = re.compile(
     "(?<=[0-9])#(?=汽油|柴油|油|楼|栋|宿舍|机|厂房|车间|仓|炉|泵|门|电梯|线|桥|井|库|会议)"
 )
 _HALVES = {"AM": "上午", "PM": "下午", "A.M.": "上午", "P.M.": "下午", "a.m.": "上午", "p.m.": "下午"}
+_CLOCK = re.compile(r"\d{1,2}[:：]\d\d")
+_HALF_TOLD = re.compile(f"(?:{contexts.HALVES_TOLD})$")
 _ROMAN = re.compile("I{1,3}|IV|VI{1,3}|IX")
 _CENTURY = re.compile("X{0,2}(?:IX|IV|V?I{0,3})")
 _ARROW = re.compile("(?<=[A-Za-z])(?:→|⇒|-?->|=>)(?=[A-Za-z])")
@@ -97,7 +103,7 @@ def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
         return text
     if (spoken := _beside(text, phrase)) is not None:
         return spoken
-    text = _signs_in_words(text)
+    text = _signs_in_words(_WIDE_GROUPS.sub(lambda number: number[0].replace("，", ","), text))
     spoken = spell_addresses(text, CHINESE_MARKS, by_digits)
     if _NUMERIC.search(spoken) or phrase.before.endswith("第"):
         signs = _LONG_WORD_SIGNS if "=" in spoken else _WORD_SIGNS
@@ -175,6 +181,8 @@ def _beside(text: str, phrase: Phrase) -> str | None:
         return ""
     if text in _HALVES and phrase.following[:1].isdigit():
         return _HALVES[text]
+    if text in ("am", "pm") and _CLOCK.match(phrase.following):
+        return "" if _HALF_TOLD.search(phrase.before) else _HALVES[text.upper()]
     if text[-1] == "#" and len(text) < 5 and text[:-1].isdecimal() and "#" not in phrase.before:
         return f"{cardinal(text[:-1])}{'井' if phrase.before.endswith('按') else '号'}"
     if text[0] in "IVX" and _is_numeral(text, phrase):

@@ -237,7 +237,7 @@ ROMAN_BEHIND = _words(
     "Opus Wing Room Fighter Formula Div. Mk. Wars "
     "Generation Gen Corps Titan Halo Diablo Civilization Warcraft Starcraft Doom Plan"
 ) - {"Henry", "V", "Plan", "Hamlet"}
-SMALL_ROMANS = _words("ii iii iv vi vii viii ix xi xii xiii xiv xv xvi xvii xviii xix xx")
+SMALL_ROMANS = _words("ii iii iv vi vii viii ix xi xii xiii xiv xv xvi xvii xviii xix xx xxi xxii xxiii")
 NAMES_BEFORE_ROMAN = re.compile(r"[A-Z][a-z]{2,}")
 NO_NAMES = _words(
     "The This That And But For Not With From Its Their Our Your Are Was Were Has Had Have Will Can May "
@@ -249,6 +249,10 @@ CROWNED = _words(
     "Justinian Franz"
 )
 """Behind one of these V is the fifth where one of REIGNED follows, and I the first; also at an end."""
+CROWNED_SMALL = CROWNED | _words(
+    "Louis John Paul Benedict Pius Gregory Clement Innocent Leo Urban Haakon Gustav"
+)
+"""Numerals in small letters are read behind these alone."""
 REIGNED = _words(
     "of ruled reigned invaded conquered abdicated succeeded became died married signed founded inherited"
 )

@@ -45,7 +45,7 @@ _COUNTED: Final = (  # behind "Chapter" and its kin
     _Row(True),
 )
 _REIGNS: Final = (  # behind a given name
-    _Row(True, frozenset("V"), before=contexts.CROWNED, ahead=contexts.REIGNED),
+    _Row(True, frozenset("V"), before=contexts.CROWNED, ahead=_AT_END | contexts.REIGNED),
     _Row(True, frozenset("I"), before=contexts.CROWNED, ahead=_AT_END | contexts.REIGNED, has_title=True),
     _Row(True, frozenset("I"), before=contexts.CROWNED, ahead=_AT_END | contexts.REIGNED_ALONE),
     _Row(False, _SINGLE, has_title=False),
@@ -78,6 +78,15 @@ def is_reign(found: Match, context: Context) -> bool:
     if name in contexts.NO_NAMES or is_apart or (start and found.string[start - 1] != " "):
         return False
     return _decide(_REIGNS, numeral, name, _ahead(found, context), title in contexts.REIGNING)
+
+
+def is_small_reign(found: Match, context: Context) -> bool:
+    """ "elizabeth ii", "king henry iv"; "mary iv" only behind a title, since it is a word too."""
+    start, numeral = found.start(), found["roman"]
+    name, title = (*context.behind(start, 2), "", "")[:2]
+    if not is_roman(numeral.upper()) or not name.isalpha() or name.capitalize() not in contexts.CROWNED_SMALL:
+        return False
+    return title.capitalize() in contexts.REIGNING or numeral not in ("iv", "vi", "xi")
 
 
 def is_year(found: Match, context: Context) -> bool:

@@ -4,7 +4,7 @@ import re
 
 from firstword.app.text.english import contexts, units, vocabulary
 from firstword.app.text.english.context import Tag
-from firstword.app.text.english.tagger import begins_sentence, is_saint, tag
+from firstword.app.text.english.tagger import OF_LIFE, SMALL_DAYS, begins_sentence, is_saint, tag
 from firstword.app.text.english.verbalizer import verbalize
 from firstword.app.text.factorials import part_factorials
 from firstword.app.text.phrases import Phrase
@@ -109,7 +109,8 @@ _LONGER = frozenset(
         *vocabulary.WEEKDAYS,
         "Sun.",
         *_SMALL_ROMAN,
-        *("mon", "tue", "tues", "thu", "thur", "thurs", "fri"),
+        *SMALL_DAYS,
+        *OF_LIFE,
         *units.SHORT,
         *(f"{unit}." for unit in units.SHORT),
         *("eta", "Mt", "Ft", "Fl", "Fl.", "Dr", "qtr", "ed."),

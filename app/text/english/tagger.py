@@ -94,25 +94,29 @@ def _told_form(word: str, following: str, phrase: Phrase) -> str | None:
         return "E T A" if _is_arrival(phrase) else None
     if word in contexts.MOUNTAINS:
         return contexts.MOUNTAINS[word] if following[:1].isupper() and following[1:].islower() else None
-    if word == "WW":
-        return "World War" if following in ("I", "II", "III", "1", "2", "3") else None
     if word == "Dr":
         return "Doctor" if _is_doctor(following, phrase) else None
     if word in _DEGREES:
         is_scale = phrase.previous.lower() in ("degree", "degrees")
         return _DEGREES[word] + "." * (word[-1] == "." and not following[:1].islower()) if is_scale else None
-    if word == "Sec." and following in ("of", "for"):
-        return "Secretary"
     if word in contexts.COMPASS and _ORDINAL.match(following):
         return contexts.COMPASS[word]  # "E. 42nd St."
-    if word == "Mass." and following in ("Ave.", "Ave", "Avenue"):
-        return "Massachusetts"
-    if word == "Assoc.":
-        return "Associate" if following in _ASSOCIATES else None
-    if word in _SMALL_DAYS:  # "mon jan 4"
-        return vocabulary.WEEKDAYS[word.capitalize()] if vocabulary.MONTH_NAME.fullmatch(following) else None
+    if word in _BEFORE:
+        form, words = _BEFORE[word]
+        return form if following in words else None
+    if word in SMALL_DAYS:
+        return _small_day(word, following)
+    if word in OF_LIFE:
+        return OF_LIFE[word] if _is_of_life(following, phrase) else None
     unit = word.rstrip(".")
     return units.UNITS[unit][0] if phrase.previous.lower() == "per" and unit in units.SHORT else None
+
+
+def _small_day(word: str, following: str) -> str | None:
+    """The day of the week in small letters before its month: "mon jan 4", not "He sat. March came."."""
+    day = word.rstrip(".").capitalize()
+    is_word = day in vocabulary.WORDS_TOO and following[:1].isupper()
+    return vocabulary.WEEKDAYS[day] if vocabulary.MONTH_NAME.fullmatch(following) and not is_word else None
 
 
 def _counted_form(word: str, following: str, previous: str) -> str | None:
@@ -189,8 +193,34 @@ def is_weekday(word: str, phrase: Phrase) -> bool:
     return following[:1].isdigit() or following in ("-", "–")
 
 
-_ASSOCIATES = frozenset({"Prof.", "Professor", "Dean", "Director", "Editor", "Attorney", "Justice"})
-_SMALL_DAYS = frozenset(day.lower() for day in vocabulary.WEEKDAYS if day not in vocabulary.WORDS_TOO)
+_BEFORE = {
+    "WW": ("World War", frozenset({"I", "II", "III", "1", "2", "3"})),
+    "Sec.": ("Secretary", frozenset({"of", "for"})),
+    "Mass.": ("Massachusetts", frozenset({"Ave.", "Ave", "Avenue"})),
+    "Assoc.": (
+        "Associate",
+        frozenset({"Prof.", "Professor", "Dean", "Director", "Editor", "Attorney", "Justice"}),
+    ),
+}
+SMALL_DAYS = frozenset(day.lower() for day in vocabulary.WEEKDAYS if day not in vocabulary.WORDS_TOO) | {
+    f"{day.lower()}." for day in vocabulary.WEEKDAYS
+}
+OF_LIFE = {"b.": "born", "d.": "died", "r.": "reigned"}
+_YEAR = re.compile(r"(?:1\d|20)\d\d(?:\D|$)")
+_OPEN_BRACKET = re.compile(r"\((?:[^()]*[,;])?\s*$")
+
+
+def _is_of_life(following: str, phrase: Phrase) -> bool:
+    """Of a person: within brackets before a date, or behind a name before a year."""
+    is_dated = _YEAR.match(following) is not None
+    if phrase.text[:1] == "(" or _OPEN_BRACKET.search(phrase.before):
+        return is_dated or vocabulary.MONTH_NAME.fullmatch(following) is not None
+    return (
+        is_dated
+        and phrase.previous[:1].isupper()
+        and phrase.previous[1:2].islower()
+        and phrase.previous[-1] == ","
+    )
 
 
 def _is_saint_without_stop(phrase: Phrase) -> bool:
@@ -227,7 +257,8 @@ _CLOCK = re.compile(r"\d+(?:[:.]\d\d)?\s?(?:[ap]\.?m|min|hour)?|(?:is|was)$", re
 
 _TOLD = frozenset(
     {
-        *("St", "Dr", *_DEGREES, "eta", "WW", "Sec.", "Mass.", "Assoc.", *contexts.MOUNTAINS, *_SMALL_DAYS),
+        *("St", "Dr", *_DEGREES, "eta", *_BEFORE, *contexts.MOUNTAINS, *SMALL_DAYS),
+        *OF_LIFE,
         *(letters for letters in contexts.COMPASS if letters.endswith(".")),
         *(form for unit in units.SHORT for form in (unit, f"{unit}.")),
     }

@@ -134,6 +134,7 @@ COUNTED = {
     "Bldg.": "Building",
     "Rm.": "Room",
     "Rs.": "Rupees",
+    "Rt.": "Route",
     "ca.": "circa",
     "c.": "circa",
     "est.": "established",
@@ -375,6 +376,8 @@ INITIAL = re.compile(r"[A-Z]\.")
 
 EDGES = "\"'“”‘’()[],;:!?*_"  # what may stand around a word; full stops belong to it
 MONTH_NAME = re.compile(MONTH)
+ORDINAL_ENDS = frozenset({"st", "nd", "rd", "th"})
+HALF_APART = re.compile(r"\d\s?[AaPp]\.\s?[Mm]\.$")
 HALF_OF_DAY = re.compile(r"[AaPp]\.?[Mm]\.?")
 _STOPPED = frozenset(
     {*TITLES, *COUNTED, *TIMED, *BETWEEN, *ABBREVIATIONS, *BOOKS, *PLACES, SAINT_OR_STREET}

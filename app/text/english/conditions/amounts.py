@@ -7,6 +7,7 @@ from firstword.app.text.english.conditions.condition import Match
 from firstword.app.text.english.conditions.dates import is_decade, is_minutes
 from firstword.app.text.english.context import Context
 from firstword.app.text.english.numbers import DIGITS as NUMBERS
+from firstword.app.text.english.numbers import ordinal
 
 # ruff: noqa: RUF001, RUF002  signs are meant
 
@@ -385,6 +386,14 @@ def is_rare_fraction(found: Match, context: Context) -> bool:
 
 def is_proper_in_formula(found: Match, context: Context) -> bool:
     return context.has_equals and int(found["above"]) < int(found["below"])
+
+
+def is_ending_right(found: Match, context: Context) -> bool:
+    """ "13 th", "22 nd": what an ordinal ends in, behind a blank; "5 st" is a weight."""
+    spoken = ordinal(found["number"])
+    return found["end"] == {"first": "st", "second": "nd", "third": "rd"}.get(
+        re.split("[ -]", spoken)[-1], "th"
+    )
 
 
 def is_score(found: Match, context: Context) -> bool:

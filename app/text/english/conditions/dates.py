@@ -71,7 +71,7 @@ def is_month(found: Match, context: Context) -> bool:
     groups = found.groupdict()
     if context.is_alone(found.start(), found.end()):
         return True
-    last = next(iter(context.behind(found.start())), "")
+    last = next(iter(context.behind(found.start())), "" if found.start() else context.phrase.previous)
     if vocabulary.is_weekday(last.rstrip(".").capitalize()):
         return True
     if groups.get("year") or found[0][-2:] in ("st", "nd", "rd", "th"):

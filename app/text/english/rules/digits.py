@@ -327,6 +327,10 @@ DIGITS = compile_rules(
         amounts.is_proper_in_formula,
     ),
     (
+        "fraction.parts",
+        r"(?<![\w/.,$€£-])(?P<above>\d{1,2})/(?P<below>[2-9]|10|12|16|32)s\b(?![/-])",
+    ),
+    (
         "fraction.common",
         rf"(?<![\w/.,])(?:(?P<whole>\d{{1,3}}){MIXED})?(?P<above>\d{{1,3}})/(?P<below>\d{{1,4}})(?:rds?|ths?|nds?)?"
         r"(?![\d/=]|[.,]\d|\s?=)",
@@ -380,6 +384,11 @@ DIGITS = compile_rules(
     (
         "ordinal.number",
         r"(?P<number>\d{1,3}(?:,\d{3})+|\d+)-?(?:[Ss][Tt]|[Nn][Dd]|[Rr][Dd]|[Tt][Hh])(?P<several>s)?\b",
+    ),
+    (
+        "ordinal.number",
+        r"(?<![\w.,$€£:/-])(?P<number>\d{1,4})\s(?P<end>st|nd|rd|th)(?P<several>(?!))?(?![\w.'’-])",
+        amounts.is_ending_right,
     ),
     (
         "serial.standard",

@@ -86,7 +86,7 @@ LETTERS = compile_rules(
         amounts.is_rate,
     ),
     ("abbreviation.floor", r"(?<=\d(?:st|nd|rd|th) )[Ff]l\b(?!\.?\s?oz)\.?"),
-    ("abbreviation.route", r"\bRte\b\.?(?=\s\d)"),
+    ("abbreviation.route", r"\b(?P<road>Rte|Rt|Hwy)\b\.?(?=\s\d)"),
     ("electronic.community", r"(?<![\w/])(?P<at>[ru])/(?=(?P<host>[A-Za-z]\w{3,}))", codes.is_community),
     ("serial.war", r"\bWW(?P<number>[12])\b"),
     ("serial.sharp", r"\b(?P<letter>[A-G])#(?!\w)"),
@@ -96,6 +96,7 @@ LETTERS = compile_rules(
     ("serial.road", r"\b(?P<letters>A)(?P<digits>3\d0)(?=neo\b|\b)"),
     ("roman.century", r"\b(?P<roman>[IVXLCDM]+)\b", numerals.is_century),
     ("roman.ordinal", r"\b(?P<roman>[IVX]{1,7})\b", numerals.is_reign),
+    ("roman.ordinal", r"\b(?P<roman>[ivx]{2,7})(?![\w-])", numerals.is_small_reign),
     (
         "initialism.letters",
         r"\b(?:US|IT|WHO|AD|BC|EST|PST|ETA|CET|AM|PM|OR|ID)(?![\w’'])",

@@ -64,7 +64,7 @@ def _roman(fields: Fields, text: str) -> str:
 
 
 def _reign(fields: Fields, previous: str, is_counted: bool) -> str:
-    return f"the {ordinal(str(roman_value(value_of(fields, 'roman'))))}"
+    return f"the {ordinal(str(roman_value(value_of(fields, 'roman').upper())))}"
 
 
 def _street(fields: Fields, text: str) -> str:
@@ -137,7 +137,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "address.compass": lambda fields, text: contexts.COMPASS[text[0]],
     "initialism.dotted": lambda fields, text: " ".join(text.replace(".", "")),
     "initialism.letters": lambda fields, text: " ".join(text),
-    "abbreviation.route": fixed("Route"),
+    "abbreviation.route": lambda fields, text: "Highway" if fields["road"] == "Hwy" else "Route",
     "abbreviation.floor": fixed("floor"),
     "abbreviation.counted": lambda fields, text: f"{vocabulary.COUNTED[text]} ",
     "abbreviation.book": lambda fields, text: vocabulary.NUMBERED_BOOKS[value_of(fields, "book")],

@@ -32,6 +32,13 @@ def _fraction(fields: Fields, text: str) -> str:
     return f"{cardinal(whole)} and {spoken}" if whole else spoken
 
 
+def _parts_of(fields: Fields, text: str) -> str:
+    """ "1/4s": quarters."""
+    above, below = value_of(fields, "above"), value_of(fields, "below")
+    parts = _PARTS.get(below, ("", f"{ordinal(below)}s"))[1]
+    return parts if above == "1" else f"{cardinal(above)} {parts}"
+
+
 def _rare_fraction(fields: Fields, text: str) -> str:
     whole, above, below = fields["whole"], value_of(fields, "above"), value_of(fields, "below")
     if below == "1":
@@ -179,6 +186,7 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "measure.latitude": _latitude,
     "fraction.common": _fraction,
     "fraction.rare": _rare_fraction,
+    "fraction.parts": _parts_of,
     "fraction.score": lambda fields, text: (
         f"{number(value_of(fields, 'above'))} out of {number(value_of(fields, 'below'))}"
     ),
