@@ -1,13 +1,15 @@
 """`python -m training.live ws://localhost:8000`: what a stop in mid-sentence or a leading mark costs.
 
 A running server speaks each sentence whole, flushed and paused behind a quarter, a half and three quarters of
-its words, by each English speaker, and once behind each leading mark; Whisper tiny.en counts what is wrong.
-Whole sentences that are cut open at the same places tell what a silence alone costs it.
+its words, by each English speaker, and behind a leading mark; Whisper tiny.en counts what is wrong.
+Paused is where the server stops by itself for a writer who rests there: an article or the like waits.
+Whole sentences that are cut open at the same places tell what a silence alone costs the recognizer.
 """
 
 import argparse
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.request import urlopen
 
@@ -27,6 +29,7 @@ _DRAWS = 2000  # of the bootstrap
 
 _CUT_WITHIN_S = 0.06  # of where a word ends
 _SILENCE_S = 0.4
+_RESTS_S = 5.0  # without a message: what was written is spoken to its end
 
 Counts = tuple[int, int]  # errors, words
 Word = dict[str, Any]  # as `audio` messages have it
@@ -60,6 +63,27 @@ def speak(
     return np.frombuffer(spoken, "<i2").astype(np.float32) / np.float32(32768), words
 
 
+def pauses_behind(url: str, head: str) -> list[int]:
+    """Return behind how many characters the server pauses while a writer rests behind `head`.
+
+    Raises RuntimeError where it does not.
+    """
+    with connect(f"{url}/tts/stream", max_size=None) as socket:
+        socket.send(json.dumps({"type": "start"}))
+        socket.send(json.dumps({"type": "text", "text": head}))
+        with suppress(TimeoutError):
+            while True:
+                socket.recv(timeout=_RESTS_S)
+        socket.send(json.dumps({"type": "end"}))
+        for message in socket:
+            event = {} if isinstance(message, bytes) else json.loads(message)
+            if pauses := event.get("stats", {}).get("pauses"):
+                return [int(place) for place in pauses]
+            if event.get("type") in ("done", "error"):
+                break
+    raise RuntimeError(f"the server does not pause behind {head!r}")
+
+
 def cut_open(samples: Samples, words: Sequence[Word], num_chars: int) -> Samples:
     """samples (n,) of a whole sentence -> it with a silence behind its first `num_chars` characters.
 
@@ -75,16 +99,21 @@ def cut_open(samples: Samples, words: Sequence[Word], num_chars: int) -> Samples
     return np.concatenate([samples[:place], silence, samples[place:]])
 
 
-def ways_of(url: str, text: str, mark: str, voice: dict[str, object]) -> Iterator[tuple[str, Samples]]:
-    """Give each way's name with its samples, "whole" first."""
+def heads_of(text: str) -> list[str]:
+    """Return what of a sentence comes before each place."""
+    words = text.split(" ")
+    return [" ".join(words[: max(1, round(place * len(words)))]) + " " for place in PLACES]
+
+
+def ways_of(
+    url: str, text: str, head: str, pauses: Sequence[int], mark: str, voice: dict[str, object]
+) -> Iterator[tuple[str, Samples]]:
+    """Give each way's name with its samples, "whole" first. pauses: of a writer who rests behind `head`."""
     whole, times = speak(url, [text], voice)
     yield "whole", whole
-    words = text.split(" ")
-    for place in PLACES:
-        head = " ".join(words[: max(1, round(place * len(words)))]) + " "
-        yield "cut open", cut_open(whole, times, len(head) - 1)
-        yield "flushed", speak(url, [head, text[len(head) :]], voice, flushes=True)[0]
-        yield "paused", speak(url, [text], {**voice, "pauses": [len(head) - 1]})[0]
+    yield "cut open", cut_open(whole, times, len(head) - 1)
+    yield "flushed", speak(url, [head, text[len(head) :]], voice, flushes=True)[0]
+    yield "paused", speak(url, [text], {**voice, "pauses": pauses})[0]
     yield "behind a mark", speak(url, [mark + text], voice)[0]
 
 
@@ -116,12 +145,16 @@ def main() -> None:
     told: dict[str, list[Counts]] = {}
     beside: dict[str, list[Counts]] = {}  # the same texts whole
 
-    asked = [(number, text, speaker) for number, text in enumerate(texts) for speaker in speakers]
-    for place, (number, text, speaker) in enumerate(track(asked, "speaking")):
+    places = [
+        (text, head, pauses_behind(given.url, head))
+        for text in track(texts, "resting")
+        for head in heads_of(text)
+    ]
+    asked = [(*place, speaker) for place in places for speaker in speakers]
+    for number, (text, head, pauses, speaker) in enumerate(track(asked, "speaking")):
         whole: Counts | None = None
-        for way, samples in ways_of(
-            given.url, text, MARKS[place % len(MARKS)], {"speaker": speaker, "seed": number}
-        ):
+        voice: dict[str, object] = {"speaker": speaker, "seed": number}  # each place is drawn anew
+        for way, samples in ways_of(given.url, text, head, pauses, MARKS[number % len(MARKS)], voice):
             heard = whisper(samples, SAMPLE_RATE_HZ)
             counts = fewest_errors(text, heard)
             whole = whole or counts

@@ -19,9 +19,9 @@ from tests.text.examples import SENTENCES, random_texts
 
 MODES: tuple[Mode, ...] = ("whole", "segments", "continuous")
 SMALL = "e30dbb3fc7876e7bc6e1241d77f9f3228f0085c15fc73c3ee44f98f14d8043f9"
-# Of the segments of every text, taken when "1，000" became one number in Chinese, of the built-in, which has its
-# dictionary, when it began to speak Mandarin (CosyVoice 3 speaks more languages); and of the speech tokens of
-# three seeds, of commit e25a51a and networks with heads of 32.
+# Of the segments of every text, taken when "1,000" with a wide comma became one number in Chinese, of the
+# built-in, which has its dictionary, when it began to speak Mandarin (CosyVoice 3 speaks more languages); and
+# of the speech tokens of three seeds, of commit e25a51a and networks with heads of 32.
 SEGMENTS = {
     "built-in": "16a3acd5182d0a376bbf38ab31731bcfeff36a077e2fa73cd601848126f71827",
     "cosyvoice1": SMALL,
