@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from math import gcd
 from string import ascii_letters, digits
 
 from firstword.app.text.chinese import contexts
@@ -11,6 +12,7 @@ from firstword.app.text.phrases import Phrase
 
 _CODES = (*contexts.CODES.split("|"), "号", "码")
 
+_AMOUNTS = tuple(f"{contexts.AMOUNTS}|{contexts.EARNED}".split("|"))
 _LETTERS = tuple(ascii_letters)
 
 _OF_FORMULAS = frozenset("=+×÷*^")
@@ -44,6 +46,9 @@ def behind(words: str) -> Condition:
     return where
 
 
+_is_dated = behind(f"每年|今年|明年|去年|前年|后年|{contexts.BEFORE_DAY}")
+
+
 def is_date(found: Match, phrase: Phrase) -> bool:
     return 1 <= int(found["month"]) <= 12 and 1 <= int(found["day"]) <= 31
 
@@ -65,7 +70,9 @@ def is_days(found: Match, phrase: Phrase) -> bool:
     if "=" in found.string or not all(1 <= month <= 12 and 1 <= day <= 31 for month, day in days):
         return False
     is_rising = 1 < days[0][0] == days[1][0] and days[0][1] < days[1][1]  # "3/8-3/10"
-    return is_rising or any(day > 12 or day <= month for month, day in days)
+    ahead = text_ahead(found, phrase)
+    is_told = not ahead[:1].isalnum() or re.match(f"{contexts.HELD}|{contexts.DAYS_BEHIND}", ahead)
+    return (is_rising and bool(is_told)) or any(day > 12 or day <= month for month, day in days)
 
 
 def is_reduced(found: Match, phrase: Phrase) -> bool:
@@ -103,6 +110,11 @@ def is_counted(found: Match, phrase: Phrase) -> bool:
     return not text_before(found, phrase).rstrip().endswith(contexts.NUMBERED)
 
 
+def is_division_of_office(found: Match, phrase: Phrase) -> bool:
+    """ "教育局2处", not "发现2处"."""
+    return text_before(found, phrase).endswith(("局", "厅", "委", "司", "署", "办公室"))
+
+
 def is_changed(found: Match, phrase: Phrase) -> bool:
     """ "同比+12%" and "（+12%）", not "底薪+10%提成"."""
     before = text_before(found, phrase)
@@ -128,6 +140,12 @@ def is_key(found: Match, phrase: Phrase) -> bool:
     """ "按2转人工", not "按2次"."""
     before = text_before(found, phrase).rstrip()
     return before.endswith("按") and not text_ahead(found, phrase).startswith(tuple(contexts.PRESSED))
+
+
+def is_about_hundreds(found: Match, phrase: Phrase) -> bool:
+    """ "几100块" and "高达数10亿", not "人数100"."""
+    before = text_before(found, phrase).rstrip()
+    return before.endswith("几") or re.search(f"{contexts.HUNDREDS_BEHIND}数$", before[-2:]) is not None
 
 
 def is_alone(found: Match, phrase: Phrase) -> bool:
@@ -169,7 +187,7 @@ def is_unplaced(found: Match, phrase: Phrase) -> bool:
 
 def is_farewell(found: Match, phrase: Phrase) -> bool:
     """ "我先走了，88"."""
-    before = text_before(found, phrase).rstrip(" ，,。！!~～")
+    before = text_before(found, phrase).rstrip(" ，,。.！!~～")
     is_apart = (
         not text_ahead(found, phrase)[:1].isalnum() and text_before(found, phrase)[-1:] not in before[-1:]
     )
@@ -179,6 +197,11 @@ def is_farewell(found: Match, phrase: Phrase) -> bool:
 def is_port(found: Match, phrase: Phrase) -> bool:
     """ "127.0.0.1:8080" and "ISO9001:2015"."""
     return _is_in_address(found) or re.search(r"(?:ISO|IEC|GB)\S*:$", text_before(found, phrase)) is not None
+
+
+def is_of_minutes(found: Match, phrase: Phrase) -> bool:
+    """ "配速5'08" and "5'30", which are no feet and inches."""
+    return int(found["seconds"]) > 11 or behind(contexts.DURATIONS)(found, phrase)
 
 
 def is_mask(found: Match, phrase: Phrase) -> bool:
@@ -228,8 +251,16 @@ def is_behind_house(found: Match, phrase: Phrase) -> bool:
 
 
 def is_years(found: Match, phrase: Phrase) -> bool:
-    """ "2018-2020" that counts nothing."""
-    return found["first"] < found["last"] and not text_ahead(found, phrase).lstrip()[:1].isalnum()
+    """ "2018-2020" that stands alone, "任期2018-2020" and "1978-2018四十年", not "销量从2000到2020"."""
+    if found["first"] >= found["last"]:
+        return False
+    ahead = text_ahead(found, phrase).lstrip()
+    if ahead[:1].isalnum() and re.match(contexts.YEARS_TOLD, ahead) is None:
+        return False
+    before = text_before(found, phrase).rstrip().rstrip("从自由")
+    if "到" not in found[0]:
+        return not before.endswith(_AMOUNTS)
+    return before[-1:] in _APART or before.endswith(tuple(contexts.BEFORE_YEARS.split("|")))
 
 
 def is_rising(found: Match, phrase: Phrase) -> bool:
@@ -238,6 +269,13 @@ def is_rising(found: Match, phrase: Phrase) -> bool:
 
 def is_behind_word(found: Match, phrase: Phrase) -> bool:
     return text_before(found, phrase)[-1:].isalpha()
+
+
+def is_added(found: Match, phrase: Phrase) -> bool:
+    """ "主机+2个手柄", not "同比+12"."""
+    is_apart = phrase.has_blank and not found.start()
+    is_changed = text_before(found, phrase).endswith(contexts.CHANGED)
+    return not is_apart and not is_changed and is_behind_word(found, phrase)
 
 
 def is_month(found: Match, phrase: Phrase) -> bool:
@@ -291,7 +329,7 @@ def is_score(found: Match, phrase: Phrase) -> bool:
     if following.startswith(contexts.NO_SCORES) or not _OF_FORMULAS.isdisjoint(found.string):
         return False
     if found["low"][0] == "0" < found["low"]:
-        return False
+        return len(found["high"]) < 3 and behind(contexts.SCORED)(found, phrase)
     if following.startswith(tuple(contexts.SCORES.split("|"))) or behind(contexts.SCORED)(found, phrase):
         return True
     is_of_part = re.search(r"第[\d一二三四五六七]+[节局盘场]$", text_before(found, phrase)) is not None
@@ -300,11 +338,16 @@ def is_score(found: Match, phrase: Phrase) -> bool:
     if ":" in found[0] or re.search(f"(?:{contexts.NO_SCORED})$", text_before(found, phrase)):
         return False
     low, high = int(found["low"]), int(found["high"])
-    if low > high >= 60 and text_before(found, phrase)[-1:].isalpha() and following[:1].isalpha():
+    if low > high >= 60 and _is_between_teams(found, phrase):
         return True  # of basketball: "湖人110-105勇士"
     is_set = int(found["low"]) in contexts.SET_POINTS and int(found["low"]) > int(found["high"])
     is_whole = found.string.strip("，,、。！!；; ") == found[0]
     return (is_set and is_whole) or 9 >= int(found["low"]) >= int(found["high"])
+
+
+def _is_between_teams(found: Match, phrase: Phrase) -> bool:
+    is_led = re.search(f"(?:{contexts.TEAMS}|队)$", text_before(found, phrase)[-8:].rstrip()) is not None
+    return is_led and not text_ahead(found, phrase).startswith(contexts.NO_SCORES)
 
 
 def _is_next_set(found: Match, phrase: Phrase) -> bool:
@@ -320,7 +363,9 @@ def _is_next_set(found: Match, phrase: Phrase) -> bool:
 
 def is_figure(found: Match, phrase: Phrase) -> bool:
     """ "图3-1", the first of chapter three; "图1-3" are three."""
-    return int(found["low"]) >= int(found["high"]) and text_before(found, phrase).endswith(("图", "表"))
+    return int(found["low"]) >= int(found["high"]) and text_before(found, phrase).endswith(
+        tuple(contexts.FIGURES.split("|"))
+    )
 
 
 def is_standard(found: Match, phrase: Phrase) -> bool:
@@ -347,7 +392,23 @@ def is_no_plate(found: Match, phrase: Phrase) -> bool:
 
 def is_masked(found: Match, phrase: Phrase) -> bool:
     """ "138****8000", whose stars are not said."""
-    return "***" in phrase.source
+    return f"{found[0]}***" in phrase.source or f"{found[0][:3]}***" in phrase.source
+
+
+def is_range_of_codes(found: Match, phrase: Phrase) -> bool:
+    """ "编号10001-10050", two that begin alike and rise."""
+    is_rising = len(found["low"]) == len(found["high"]) > 3 and found["low"] < found["high"]
+    return is_rising and behind(contexts.CODES)(found, phrase)
+
+
+def is_code_of_length(found: Match, phrase: Phrase) -> bool:
+    """ "验证码6位：482913"."""
+    before = text_before(found, phrase)
+    length = _LENGTH_OF_CODE.search(before[-8:])
+    return length is not None and before.removesuffix(length[0]).endswith(_CODES)
+
+
+_LENGTH_OF_CODE = re.compile(r"[\d一-十]{1,2}位(?:数字?)?[是为:：]\s?$")
 
 
 def is_in_brackets(found: Match, phrase: Phrase) -> bool:
@@ -362,9 +423,32 @@ def is_local_telephone(found: Match, phrase: Phrase) -> bool:
 
 
 def is_told_day(found: Match, phrase: Phrase) -> bool:
-    """ "05-20" that counts nothing and is no code."""
-    is_counted = text_ahead(found, phrase).lstrip()[:1].isalnum()
-    return not is_counted and not behind(f"{contexts.CODES}|第|{contexts.AMOUNTS}")(found, phrase)
+    """ "05-20" that stands alone, "截止05-20" and "05-20 12:00"; "练习01-10" are ten."""
+    ahead = text_ahead(found, phrase)
+    if ahead.lstrip()[:1].isalnum() and re.match(rf"\s?\d{{1,2}}:\d\d|{contexts.DAYS_BEHIND}", ahead) is None:
+        return False
+    before = text_before(found, phrase).rstrip()
+    is_apart = phrase.has_blank and not found.start() and not before[-1:].isdecimal()
+    return is_apart or before[-1:] in _APART or before.endswith(_BEFORE_DAY)
+
+
+_BEFORE_DAY = tuple(f"{contexts.BEFORE_DATE}|{contexts.BEFORE_DAY}|于|在|从|到|至".split("|"))
+
+
+def is_range_of_numbers(found: Match, phrase: Phrase) -> bool:
+    """ "练习01-10", which no day is told before; codes are read otherwise."""
+    is_rising = found["low"] < found["high"]
+    return is_rising and not is_told_day(found, phrase) and not behind(contexts.CODES)(found, phrase)
+
+
+_APART = frozenset(("", *"，,。；;：:、（(！!？?【[-~～至到\n"))
+
+
+def is_day_of_year(found: Match, phrase: Phrase) -> bool:
+    """ "明年2/14", "今年3/8放假" and "入住7/15", not "今年1/3的时间"."""
+    month, day, ahead = int(found["month"]), int(found["day"]), text_ahead(found, phrase).lstrip()
+    is_part = month < day <= 12 and ahead[:1].isalnum() and re.match(contexts.BEHIND_DAY, ahead) is None
+    return not is_part and _is_dated(found, phrase)
 
 
 def is_next_month(found: Match, phrase: Phrase) -> bool:
@@ -443,6 +527,12 @@ def is_division(found: Match, phrase: Phrase) -> bool:
     return int(found["above"]) >= int(found["below"])
 
 
+def is_reduced_fraction(found: Match, phrase: Phrase) -> bool:
+    """ "3/4kg", not "5/10kg", two weights."""
+    above, below = int(found["above"]), int(found["below"])
+    return above < below and gcd(above, below) == 1
+
+
 def is_room(found: Match, phrase: Phrase) -> bool:
     """ "305房间", not "有500房间" of a hotel."""
     before = text_before(found, phrase).rstrip()[-1:]
@@ -458,6 +548,12 @@ def is_no_power(found: Match, phrase: Phrase) -> bool:
     before = text_before(found, phrase)[-contexts.NEAR :]
     following = text_ahead(found, phrase)[: contexts.NEAR + 1]
     return re.search(contexts.POWERED, f"{before} {following}") is None
+
+
+def is_power(found: Match, phrase: Phrase) -> bool:
+    """ "x⁴" and "(x-1)⁴", not the note of "(a)⁴"."""
+    before = found.string[: found.start()]
+    return before[-1:] != ")" or "=" in found.string or re.search(r"[-+−×÷*/\d][^()]*\)$", before) is not None
 
 
 def is_calculated(found: Match, phrase: Phrase) -> bool:
@@ -502,6 +598,9 @@ def is_decade(found: Match, phrase: Phrase) -> bool:
         return True
     last = re.search(r"(\d+)(s?)\s?[-–—~～到至]\s?$", text_before(found, phrase))
     is_till = last is not None and (int(last[1]) < 50 or not last[2])  # "30s-60s" and "30~60s"
+    is_styled = re.match(contexts.STYLED, text_ahead(found, phrase)) is not None
+    if is_till and is_styled and last is not None and "50" <= last[1] < found["digits"]:
+        return True  # "60-70s摇滚"
     if is_till or (found["digits"] < "70" and is_whole(found, phrase)):
         return False
     is_waited = re.match(contexts.SECONDS, text_ahead(found, phrase)) is not None

@@ -21,8 +21,9 @@ _SIGN = re.compile("|".join(re.escape(sign) for sign in contexts.SIGNS))
 _WORD_SIGNS = re.compile(r"(?<=[A-Za-z])(?<![0-9][A-Za-z])(?<![0-9][A-Za-z]{2})(?<!/h)[-_](?=[0-9])")
 _LONG_WORD_SIGNS = re.compile(r"(?<=[A-Za-z]{2})[-_](?=[0-9])")
 _PER = re.compile(
-    rf"(?:(?<=[元块角分币镑刀美港日韩次克升米里时])|(?<=[元块]起)|(?<=[0-9零一二三四五六七八九十百千万][kKwW])(?=/[月年天])|(?<=[0-9][人片粒转毛r])|(?<=万)(?=/[年月人])|(?<=[元块]/人))/(?=[0-9]*(?:{contexts.PER}))"
+    rf"(?:(?<=[元块角分币镑刀美港日韩次克升米里时])|(?<=[元块]起)|(?<=[0-9零一二三四五六七八九十百千万][kKwW])(?=/[月年天])|(?<=[0-9][人片粒转毛r])|(?<=万)(?=/[年月人])|(?<=[元块]/人)|(?<=[0-9]{{2}})(?=/(?:月|年|天|晚|位|人|小时|课时|节)(?:$|[^\u4e00-\u9fff]|[起的左以])))/(?=[0-9]*(?:{contexts.PER}))"
 )
+_PER_NONE = re.compile("/(?=周[一二三四五六日末])")
 _UNITS = "|".join(sorted(contexts.PER_UNITS, key=len, reverse=True))
 _PER_UNIT = re.compile(rf"(?<=[元块角分币镑刀铢盾方])/(?P<unit>{_UNITS})(?![\w/²³])", re.ASCII)
 _SLASH = re.compile("(?<=[\u3400-\u9fffA-Za-z])/(?=[\u3400-\u9fffA-Za-z])")
@@ -41,11 +42,15 @@ _DAY = re.compile(r"(?:周|星期|礼拜)[一二三四五六日天]\s?$|月\s?$"
 _HOUR = re.compile(r"\d\s?[点时分日号月]\s?$")
 _WRITTEN = {**VULGAR, ord("∼"): "~", ord("﹣"): "-", ord("ⁿ"): "^n", ord("ₙ"): "n"}
 _LETTER_MINUS = re.compile(
-    r"(?:(?<=(?<![A-Za-z0-9-])[nNT])(?=[-−][0-9](?![\w.-]|航站))|(?<=UTC)|(?<=GMT))[-−](?=[0-9])", re.ASCII
+    r"(?:(?<=(?<![A-Za-z0-9-])[nNT])(?=[-−][0-9](?:$|[^\w.\u4e00-\u9fff-]|[个次项天日年人位行列阶维步层轮条张组种度倍岁时]))|(?<=UTC)|(?<=GMT))[-−](?=[0-9])",
+    re.ASCII,
 )
 """A hyphen that is a minus: "T-3", "n-1", "UTC-8"."""
 _ROOT = re.compile(r"√(?P<root>[0-9]+)/(?P<below>[0-9]+)")
 _PER_BOTH = re.compile(r"/[(（](?P<first>[^()（）]{1,4})·(?P<second>[^()（）]{1,3})[)）]")
+_OPEN_UNIT = re.compile(r"(?<=[元块角分])/[(](?=[\u4e00-\u9fff]{1,3}$)")
+_UNIT_BEFORE = re.compile(r"[元块角分]/[(][\u4e00-\u9fff]{1,3}(?P<times>·[\u4e00-\u9fff]{1,3})?$")
+"""Of "元/(人·天)", whose parts are phrases."""
 _DIAMETER = re.compile("[∅⌀](?=[0-9])")
 _LIMIT = re.compile("(?<![A-Za-z])(?P<letter>[a-zA-Z])(?:→|-?->)(?=[-+−]?[0-9]|[-+−]?∞)")
 _ROMAN_NAME = re.compile("III?|VIII?|XI{1,3}|XIV|XVI{0,3}|XIX")
@@ -56,6 +61,10 @@ _WIDE_GROUPS = re.compile(
     r"(?<![\d.,，])[1-9]\d{0,2}(?:，\d{3})*，000(?:，\d{3})*(?!，?\d)|(?<![\d.,，])[1-9]\d?(?:，\d{3})+(?!，?\d)"
 )
 """Of a long number; "100，200，300" is a list."""
+_REST = re.compile(r"(?<=[0-9])\s?(?:…{1,2}|\.{3,6})\s?(?=[0-9])")
+"""Before what a division leaves: "12÷5=2……2"."""
+_DIFFERENCE = re.compile("[xyzabmn]-[xyzabmn]")
+_BEFORE_DIFFERENCE = ("求", "计算", "则", "若", "设", "已知", "即", "得", "当")
 _FACTORIAL = re.compile(r"(?<=[0-9n])!(?=\s=)|(?<=^n)!$")
 _SIZES = re.compile(
     r"(?<![A-Za-z0-9])(?P<first>[2-6]?X{0,3}[SML])[-–~～](?P<last>[2-6]?X{0,5}[SML])(?![A-Za-z0-9])"
@@ -83,6 +92,8 @@ _ARROW_OF_DIGITS = re.compile("(?<=[0-9])(?:→|⇒|-?->|=>)(?=[0-9])")
 _COUNTED = tuple("元块多余右十百千万亿")  # before "RMB"
 _DASHES = ("-", "–", "—", "--")
 _TILL = (*_DASHES, "~", "～", "〜")
+_ROMAN_NAMED = tuple(contexts.ROMAN_NAMED.split("|"))
+_FAREWELLS = tuple(contexts.FAREWELLS.split("|"))
 _WEEKDAY = re.compile("(?:周|星期|礼拜)[一二三四五六]$")
 
 
@@ -103,13 +114,16 @@ def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
         return text
     if (spoken := _beside(text, phrase)) is not None:
         return spoken
-    text = _signs_in_words(_WIDE_GROUPS.sub(lambda number: number[0].replace("，", ","), text))
+    if phrase.following == "·" and "/(" in text:
+        text = _OPEN_UNIT.sub("/", text)
+    text = _signs_in_words(phrase, _WIDE_GROUPS.sub(lambda number: number[0].replace("，", ","), text))
     spoken = spell_addresses(text, CHINESE_MARKS, by_digits)
     if _NUMERIC.search(spoken) or phrase.before.endswith("第"):
         signs = _LONG_WORD_SIGNS if "=" in spoken else _WORD_SIGNS
         parts = tag(signs.sub(" ", spoken), phrase)
         spoken = "".join(verbalize(part) if isinstance(part, Tag) else part for part in parts)
         if "/" in spoken:
+            spoken = _PER_NONE.sub(" ", spoken)
             spoken = _PER_UNIT.sub(lambda per: f"每{contexts.PER_UNITS[per['unit']]}", _PER.sub("每", spoken))
         if any(character.isdigit() for character in spoken):
             spoken = by_digits(wetext(_VALUED_ZEROS.sub("", spoken)).replace("\\", ""))  # it escapes quotes
@@ -124,7 +138,7 @@ def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
     return _BLANKS.sub("", " ".join(_DROPPED.sub("", spoken).split()))
 
 
-def _signs_in_words(text: str) -> str:
+def _signs_in_words(phrase: Phrase, text: str) -> str:
     """Signs that letters or digits on both sides decide, as they are said."""
     if not text.isascii():
         text = _with_plain_signs(text)
@@ -136,13 +150,17 @@ def _signs_in_words(text: str) -> str:
         text = text.replace(".", "点")
     if " " in text:
         text = _APART.sub(r"\g<decimal>，", _BLANK_BEHIND_DIGIT.sub("", text))
+    if "÷" in text and "=" in text:
+        text = _REST.sub("余", text)
+    if _DIFFERENCE.fullmatch(text) and phrase.before.endswith(_BEFORE_DIFFERENCE):
+        text = text.replace("-", "减")
     if "!" in text and ("=" in text or text == "n!"):
         text = _FACTORIAL.sub("的阶乘", part_factorials(text))
     if text[-1:] in ("L", "M"):
         text = _SIZES.sub(r"\g<first>到\g<last>", text)
     if "++" in text:
         text = _INCREMENT.sub("加加", text)
-    if "." in text:
+    if "." in text and not (text.startswith(".88") and phrase.before.endswith(_FAREWELLS)):
         text = _LEADING_POINT.sub("点", _LEADING_DECIMALS.sub("0.", text))
     return _SHARP.sub(r"\g<letter> sharp", text) if "#" in text else text
 
@@ -195,7 +213,15 @@ def _beside(text: str, phrase: Phrase) -> str | None:
         return "，"  # a path through menus
     if text[0] == "/" and text[1:] in contexts.UNITS:
         return f"每{contexts.UNITS[text[1:]]}"
-    return _of_commands(text, phrase)
+    return _of_unit(text, phrase) if text in ("·", ")") else _of_commands(text, phrase)
+
+
+def _of_unit(text: str, phrase: Phrase) -> str | None:
+    """The dot and the bracket of "元/(人·天)"."""
+    unit = _UNIT_BEFORE.search(phrase.before)
+    if unit is None or (unit["times"] is None) == (text == ")"):
+        return None
+    return "每" if text == "·" else ""
 
 
 def _is_till(text: str, phrase: Phrase) -> bool:
@@ -217,7 +243,7 @@ def _is_numeral(text: str, phrase: Phrase) -> bool:
         return True
     if phrase.following[:1] == "世" and _CENTURY.fullmatch(text):
         return True
-    is_named = "\u4e00" <= phrase.previous[-1:] < "\ua000" and not phrase.has_blank
+    is_named = not phrase.has_blank and phrase.before.endswith(_ROMAN_NAMED)
     return is_named and _ROMAN_NAME.fullmatch(text) is not None
 
 

@@ -15,6 +15,7 @@ NEEDS: Final = {
     **dict.fromkeys(
         (
             "measure.speed",
+            "measure.hourly",
             "measure.share",
             "measure.beside",
             "time.always",
@@ -28,7 +29,8 @@ NEEDS: Final = {
     **dict.fromkeys(("time.clock", "duration.clock", "duration.lap", "serial.hex"), ":"),
     **{"fraction.division": "=", "cardinal.result": "=", "formula.minus": "-–−", "cardinal.thousands": "k"},
     **dict.fromkeys(("date.era_year", "date.short_year", "date.years"), "年"),
-    **dict.fromkeys(("range.figure", "serial.groups", "serial.size"), "-"),
+    **dict.fromkeys(("range.figure", "serial.groups", "serial.size", "range.numbers"), "-"),
+    "serial.range": _DASHES,
     "date.either_way": "-/",
     "date.span": _DASHES,
     "date.next_month": "/",
@@ -111,8 +113,8 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"|[(（]0[0-9]{2,3}[)）][ -]?(?:[0-9]{7,8}|[0-9]{3,4}[ -][0-9]{4})"
         r"|\+[0-9]{1,3}[ -]?\([0-9]{1,4}\)[ -]?[0-9]{2,4}(?:[ -][0-9]{2,4}){1,3}"
         r"|\+[0-9]{1,3}(?:[ -][0-9]{2,4}){2,4}|\+[0-9]{1,3}[ -][0-9](?:[ -][0-9]{4}){2}"
-        r"|\+(?:85[23]|65)[ -]?[0-9]{8})(?![0-9%]|[kcm]?[mgWL](?![A-Za-z])"
-        r"|\s?(?:[元米吨台户亩票字倍万亿]|[美欧日港]元|公里|公斤|人民币|人次))",
+        r"|\+(?:85[23]|65)[ -][0-9]{8}|\+(?:852[2-9]|853[268]|65[3689])[0-9]{7})"
+        r"(?![0-9%]|[kcm]?[mgWL](?![A-Za-z])|\s?(?:[元米吨台户亩票字倍万亿]|[美欧日港]元|公里|公斤|人民币|人次))",
         None,
     ),
     ("telephone.number", r"(?:0[0-9]{2,3}|\+(?:86|85[23]|886))$", conditions.is_area),
@@ -129,18 +131,24 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.room", r"(?<![\d.,])\d{3}(?=路(?![人口])|[国省县]道)", None),
     ("serial.code", r"\d+(?:-\d+)+", conditions.behind("ISBN|ISSN|书号")),
     ("serial.code", r"\d{4,8}(?=[)）])", conditions.is_in_brackets),
+    ("serial.code", r"\d{3,}(?![\d.,])", conditions.is_code_of_length),
+    (
+        "serial.range",
+        r"(?<!\d)(?P<low>(?P<same>\d{2,})\d+)\s?[-–—~～至到]\s?(?P<high>(?P=same)\d+)(?![\d.%-])",
+        conditions.is_range_of_codes,
+    ),
     ("serial.hyphen", r"\d{5,}(?:-\d{2,})+(?![\d.%])", conditions.behind(contexts.CODES)),
     ("serial.hyphen", r"(?<=A)3\d0-[1-9]00|(?<=B)7\d7-\d{1,3}|(?<=ISO )8859-\d{1,2}", None),
     ("cardinal.number", r"(?<=车)[1-9]\d?(?=[A-F](?![A-Za-z]))|(?<=[A-Z] )\d{1,3}(?=A(?![A-Za-z]))", None),
     ("serial.beside", r"(?<=\d)-(?=0\d\d(?!\d))", None),
-    ("cardinal.hundreds", r"(?<![\d.,])10{2,4}(?![\d.,])", conditions.behind("几")),
+    ("cardinal.hundreds", r"(?<![\d.,])10{2,4}(?![\d.,])", conditions.is_about_hundreds),
     ("serial.room", r"(?<![\d.,])(?:480|720|1080|1440|2160)(?=[PpIi](?![A-Za-z]))", None),
+    ("range.figure", r"(?P<low>\d{1,2})-(?P<high>\d{1,2})(?![\d.-])", conditions.is_figure),
     (
         "range.score",
         r"(?<![\d.:A-Za-z-])(?P<low>\d{1,3})\s?[-–:]\s?(?P<high>\d{1,3})(?![\d.%:/-])",
         conditions.is_score,
     ),
-    ("range.figure", r"(?P<low>\d{1,2})-(?P<high>\d{1,2})(?![\d.-])", conditions.is_figure),
     (
         "range.versus",
         r"(?<![\w.])(?P<low>\d{1,2})(?:[vV]|\s?[vV][sS]\.?\s?)(?P<high>\d{1,2})(?![A-Za-z\d.])",
@@ -196,6 +204,11 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"|['’](?P<seconds_typed>[0-5]\d(?:\.\d+)?)(?:[\"”]|['’]{2}))",
         None,
     ),
+    (
+        "duration.primes",
+        r"(?<![\w.°'’])(?P<minutes>\d{1,2})['’′](?P<seconds>[0-5]\d)(?![\w'’\"″”′.])",
+        conditions.is_of_minutes,
+    ),
     ("measure.minutes", r"(?<=°)(?P<minutes>\d{1,2})[′'](?:(?P<seconds>\d{1,2})[″\"])?", None),
     (
         "date.event",
@@ -235,7 +248,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         conditions.behind(contexts.SUBSCRIBED),
     ),
     ("serial.code", rf"(?<![\w.,])88(?=[，,！!~～]\s?(?:{contexts.FAREWELLS}))", None),
-    ("serial.code", r"(?<![\w.,])88(?![\d.,])", conditions.is_farewell),
+    ("serial.code", r"(?<![\w,])(?<!\d\.)88(?![\d.,])", conditions.is_farewell),
     ("date.after", r"(?<!\d)(?:19\d[1-9]|19[1-9]0|20[0-4][1-9]|20[1-4]0)(?=年(?:前后|[后前来间]))", None),
     ("serial.code", r"36[05](?!\d)", conditions.behind("Xbox|XBOX|XBox|Office|Microsoft")),
     ("serial.code", r"(?<=\b[iR][3579] )\d{4,5}(?![\d.])", None),
@@ -339,6 +352,8 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"(?<![\w.-])(?!\d{4}-\d{1,2}-\d{1,2}(?!\d))\d+(?:-\d+){2,}(?![\d.-]|\s?(?:分钟|小时|天|年|元|人))",
         conditions.is_no_formula,
     ),
+    ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{2,5})(?![\d.])", conditions.behind(contexts.FLIGHTS)),
+    ("serial.hyphen", r"(?<=[A-Za-z] )\d{2,}(?:-\d{2,})+(?![\w.])", conditions.behind("号|码")),
     (
         "serial.code",
         r"(?:(?<=[A-Za-z])|(?<=[A-Za-z]-))\d+(?:-\d+)*(?!\.?\d)|\d+(?:-\d+)*(?=-?[A-Za-z])",
@@ -352,7 +367,6 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     ("serial.flight", r"(?:(?<=\b9C)|(?<=\b3U))(?P<digits>\d{4})(?!\d)", None),
     ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{2,5})(?=次(?!/)|航班)", None),
-    ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{2,5})(?![\d.])", conditions.behind(contexts.FLIGHTS)),
     ("serial.code", rf"(?<=[A-Z])(?<![A-Z]{{2}})\d{{4}}(?!\d|(?<=00)|[{contexts.COUNTING}]|\.\d)", None),
     ("serial.code", rf"(?<=\b[A-Z]{{2}})\d{{4}}(?![\d.,%:]|\s?[{contexts.COUNTING}])", None),
     (
@@ -367,6 +381,12 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.code", r"(?<=[A-Z])(?<![A-Z]{3})\d{3}(?![\d.])", None),
     ("serial.long", r"\d{16,}|20[0-4]\d(?:0[1-9]|1[0-2])\d{8,}", None),
     (
+        "serial.hyphen",
+        r"(?<![\w.-])0\d-\d{2,3}(?![\w.-])",
+        conditions.behind(contexts.ROOMS_NAMED),
+    ),
+    ("range.numbers", r"(?<![\w.-])(?P<low>0\d)-(?P<high>\d\d)(?![\w.:/-])", conditions.is_range_of_numbers),
+    (
         "date.span",
         r"(?<!\d)(?P<year>\d{4})([-/.])(?P<month>\d{1,2})\2(?P<day>\d{1,2})\s?(?!\2)[-–—~～至到]\s?"
         r"(?:(?P<last_month>\d{1,2})\2)?(?P<last_day>\d{1,2})(?![\d./:点时-])日?",
@@ -380,9 +400,13 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     (
         "date.day",
         r"(?<![\w.,/])(?P<month>1[0-2]|0?[1-9])/(?P<day>[12]\d|3[01]|0?[1-9])(?![\d/.%])",
-        conditions.behind("每年|今年|明年|去年|前年|后年"),
+        conditions.is_day_of_year,
     ),
-    ("date.next_month", r"(?<![\d/.\s])(?P<month>\d{1,2})/(?P<next>\d{1,2})(?=月)", conditions.is_next_month),
+    (
+        "date.next_month",
+        r"(?<![\d/.\s])(?P<month>\d{1,2})/(?P<next>\d{1,2})(?=月(?:$|[^\u4e00-\u9fff]|[份中底初末的上下间去就天气出开是在有可放会要或]))",
+        conditions.is_next_month,
+    ),
     (
         "date.full",
         r"(?<!\d)(?P<year>\d{4})([-/.])(?P<month>\d{1,2})\2(?P<day>\d{1,2})(?![\d.])日?",
@@ -395,7 +419,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "date.written",
-        r"(?<![\w.,-])(?P<year>1[3-9]|2\d|9\d|0\d(?=\.\d\d\.\d\d))\.(?P<month>\d{1,2})\.(?P<day>\d{1,2})(?![\w.])",
+        r"(?<![\w.,-])(?P<year>1[3-9]|2\d|9\d|[05-8]\d(?=\.\d\d\.\d\d))\.(?P<month>\d{1,2})\.(?P<day>\d{1,2})(?![\w.])",
         conditions.is_written_day,
     ),
     (
@@ -429,9 +453,10 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.slashes", r"(?<!\d)1[4-9]\d/\d{2,3}(?=[ABCY](?![A-Za-z\d]))", None),
     (
         "fraction.measured",
-        r"(?<![\w.,/])(?P<above>\d{1,3})/(?P<below>\d{1,4})\s?(?P<unit>[gLhms]|k[gm]|m[glmL]|cm|min|in)(?![A-Za-z\d/])",
-        None,
+        rf"(?<![\w.,/])(?P<above>\d{{1,3}})/(?P<below>\d{{1,4}})\s?(?P<unit>{contexts.LISTED})(?![A-Za-z\d/])",
+        conditions.is_reduced_fraction,
     ),
+    ("formula.beside", rf"(?<=\d)/(?=\d+\s?(?:{contexts.LISTED})(?![A-Za-z\d/]))", None),
     (
         "fraction.letter",
         r"(?<![\w./])(?P<above>\d{1,3})/(?P<letter>[xyn])(?![\w/])|(?<![\w./])(?P<of>x)/(?P<below>\d{1,3})(?![\w/])",
@@ -489,8 +514,8 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "date.years",
-        r"(?<!\d)(?P<first>\d{4}年)\s?(?P<till>[-–—~～])\s?(?P<last>(?:19|20)\d\d)(?![\d年.])",
-        None,
+        rf"(?<!\d)(?P<first>\d{{4}}年)\s?(?P<till>[-–—~～])\s?(?P<last>(?:19|20)\d\d)(?![\d年.]|\s?[{contexts.COUNTING}])",
+        conditions.is_rising,
     ),
     ("date.years", r"(?<!\d)(?P<first>\d{4}年?)\s?(?P<till>[-–—~～至])\s?(?P<last>\d{4})年", None),
     (
@@ -559,7 +584,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("time.half", rf"(?<![\d.:])(?P<hour>\d{{1,2}})(?::(?P<minutes>[0-5]\d))?{_HALF}", None),
     (
         "time.clock",
-        r"(?<![\d.:])(?P<hour>[01]?\d|2[0-4]|2[5-9](?=:00)):(?P<minutes>[0-5]\d)(?![\d:])(?:分(?!钟)|(?<=00)点(?![击开评播名餐单]))?",
+        r"(?<![\d.:])(?P<hour>[01]?\d|2[0-4]|2[5-9](?=:00)):(?P<minutes>[0-5]\d)(?![\d:])(?:分(?!钟)|(?<=00)点(?=$|[^\u4e00-\u9fff]|[整钟前后左到至起开的集出上下见在]))?",
         None,
     ),
     (
@@ -592,7 +617,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     (
         "formula.raised",
         r"(?<=[a-z)])(?<![A-Za-z]{2})(?![²³](?![⁰¹²³⁴-⁹]))(?P<raised>⁻?[⁰¹²³⁴-⁹]+)(?![⁺⁻])",
-        None,
+        conditions.is_power,
     ),
     ("formula.minus", r"(?<=[\d元块个米斤人次天秒])\s?[-–−]\s?(?=[\d(（])", conditions.is_calculated),
     (
@@ -609,7 +634,8 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("formula.plus", r"(?<=[\d%])\s?\+\s?(?=\d)", None),
     ("formula.plus", r"(?<=[A-Za-z)）.…²³])\+(?=\d)", None),
     ("cardinal.plus", r"(?<![\w%.)）])\+(?=\d{1,3}/\d)", None),
-    ("formula.plus", r"\+(?=\d+[个件台盒包只瓶套张份天周])", conditions.is_behind_word),
+    ("cardinal.plus", r"\+(?=\d+(?:\.\d+)?\s?(?:℃|°|摄氏))", conditions.is_behind_word),
+    ("formula.plus", rf"\+(?=\d+(?:\.\d+)?(?![\d.]|\s?{_TEMPERATURE}))", conditions.is_added),
     ("formula.times", r"(?<=\d)\s?·\s?(?=\d)", conditions.has_equals),
     ("formula.times", r"(?<=\d)\s?×\s?(?=\d)", None),
     ("formula.cross", r"(?<!\b0)(?<=\d)(?<![A-Z]\d)(?<![A-Z]\d\d)[xX](?=\d)", None),
@@ -619,6 +645,11 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         None,
     ),
     ("formula.divided", r"(?<=\d)\s?÷\s?(?=\d)", None),
+    (
+        "measure.hourly",
+        rf"(?<![\w.])(?:(?P<low>\d+(?:\.\d+)?)\s?[-–—~～至到]\s?)?{_AMOUNT}\s?(?:km/h|KM/H)(?![A-Za-z])",
+        conditions.behind("时速|时速约|时速达|每小时"),
+    ),
     (
         "measure.speed",
         rf"(?<![\w.])(?:(?P<low>\d+(?:\.\d+)?)\s?[-–—~～至到]\s?)?{_AMOUNT}\s?(?:km/h|KM/H)(?![A-Za-z])",
@@ -642,7 +673,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "cardinal.ten_thousands",
-        rf"(?<![A-Za-z\d.]){_AMOUNT}[wW](?![A-Za-z\d])",
+        rf"(?<![A-Za-z\d.]){_AMOUNT}[wW](?=$|[^A-Za-z\d\u4e00-\u9fff]|[元块多左以起的了吧啊呢吗给买])",
         conditions.behind(contexts.EARNED),
     ),
     ("measure.amount", rf"(?<![A-Za-z\d.]){_AMOUNT}\s?{_SCALE}\s?{_UNIT}", None),
@@ -665,7 +696,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("range.to", r"(?<=\d([章节页条楼层集季期回名级班室门栋排]))\s?[-–—~～]\s?(?=第?\d{1,4}\1)", None),
     ("cardinal.minus", rf"(?<=[个人次天])[-−](?=\d+(?:\.\d+)?\s?{_TEMPERATURE})", None),
     ("range.to", r"(?<=[0-9%‰℃°])\s?[-–—~～]\s?(?=[-−]\d)", conditions.is_no_formula),
-    ("range.to", r"(?<=[%‰℃°])\s?[~～]\s?(?=\d)", None),
+    ("range.to", r"(?:(?<=[%‰℃°])|(?<=°[CF]))\s?[~～]\s?(?=\d)", None),
     ("range.to", r"(?<=月)\s?[-–—~～]\s?(?=[次明翌]年\d)", None),
     ("range.to", r"(?<=/h)\s?[-–—~～]\s?(?=\d)", None),
     ("range.to", r"(?<=[\u4e00-\u9fff㎡㎥])\s?[-–—~～]\s?(?=\d)", conditions.is_same_unit),
@@ -676,7 +707,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         None,
     ),
     ("serial.to", rf"(?<![A-Za-z0-9])(?:{contexts.TO})(?![A-Za-z0-9])", None),
-    ("cardinal.two", r"(?<=[A-Z])2(?=余|次)", None),
+    ("cardinal.two", r"(?<=[A-Z])2(?=余|次)|(?<=\b[A-Z])2(?=[\u4e00-\u9fff])", None),
     ("cardinal.two", rf"(?<![\d.])2(?={contexts.NEVER_PAIRED})|(?<=排)2(?=[座号])", None),
     (
         "cardinal.two",
@@ -685,6 +716,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     ("cardinal.two", r"(?<![\d.])2(?=单元|[栋幢](?:号|\s?\d))", None),
     ("cardinal.two", r"(?<![\d.])2(?=层(?!楼))", conditions.behind("负|B|地下|在|于|到|去|楼|-|达")),
+    ("cardinal.two", r"(?<![\d.])2(?=处)", conditions.is_division_of_office),
     ("cardinal.pair", rf"(?<![\d.:])(?<!/)2(?={contexts.PAIRED})", conditions.is_counted),
     ("cardinal.two", r"(?<![\w.:/-])2(?=\s?[-–—~～至到]\s?\d{1,2}(?:月|年级|班|号|楼|日|环|线))", None),
     (

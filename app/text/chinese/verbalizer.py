@@ -22,7 +22,7 @@ _UNITS_OF_TIME = {"h": "小时", "m": "分", "s": "秒"}
 _HALF_YEARS = {"1": "上", "2": "下"}
 _HALVES = {"a": "上午", "p": "下午"}
 _WESTERN = {"k": 10**3, "th": 10**3, "m": 10**6, "b": 10**9, "bn": 10**9, "tr": 10**12}
-_GROUPS = ("", "万", "亿", "万亿", "亿亿")
+_GROUPS = ("", "万", "亿", "万亿")
 
 
 def by_digits(digits: str) -> str:
@@ -30,9 +30,11 @@ def by_digits(digits: str) -> str:
 
 
 def cardinal(digits: str) -> str:
-    """Up to sixteen digits and decimals; a 2 that leads is 两 before 百, 千, 万 and 亿."""
+    """Digits and decimals, more than sixteen one by one; a 2 that leads is 两 before 百, 千, 万 and 亿."""
     whole, point, decimals = digits.replace(",", "").partition(".")
     spoken, value = "", whole.lstrip("0")
+    if len(value) > 4 * len(_GROUPS):
+        return by_digits(digits.replace(",", "").replace(".", "点"))
     if not value:
         spoken = "零"
     groups = [value[max(0, end - 4) : end] for end in range(len(value), 0, -4)]
@@ -205,6 +207,11 @@ def _share(fields: Fields, text: str) -> str:
     )
 
 
+def _kilometers(fields: Fields, text: str) -> str:
+    low = f"{cardinal(fields['low'])}到" if fields["low"] else ""
+    return f"{low}{counted(_of(fields, 'number'))}公里"
+
+
 def _power(fields: Fields, text: str) -> str:
     power = (fields.get("power") or fields.get("raised") or "").translate(_RAISED)
     if power == "2" or (power == "3" and fields.get("power")):
@@ -220,7 +227,7 @@ def _between(fields: Fields, word: str, first: str, second: str) -> str:
 def _minutes_and_seconds(fields: Fields, text: str) -> str:
     seconds = fields["seconds"] or fields.get("seconds_typed")
     spoken = f"{cardinal(_of(fields, 'minutes'))}分"
-    return f"{spoken}{cardinal(seconds)}秒" if seconds else spoken
+    return f"{spoken}{_minutes(seconds)}秒" if seconds and seconds != "00" else spoken
 
 
 def _fraction(fields: Fields, text: str) -> str:
@@ -282,6 +289,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "serial.slashes": lambda fields, text: "，".join(cardinal(part) for part in text.split("/")),
     "serial.tail": lambda fields, text: by_digits(text),
     "serial.long": lambda fields, text: by_digits(text),
+    "serial.range": lambda fields, text: f"{by_digits(_of(fields, 'low'))}到{by_digits(_of(fields, 'high'))}",
     "serial.hyphen": lambda fields, text: by_digits(text.replace("-", "")),
     "serial.page": lambda fields, text: (
         f"{cardinal(_of(fields, 'page'))}页，共{cardinal(_of(fields, 'pages'))}"
@@ -375,9 +383,8 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "formula.cross": lambda fields, text: "乘",
     "formula.beside": lambda fields, text: "，",
     "formula.divided": lambda fields, text: "除以",
-    "measure.speed": lambda fields, text: (
-        f"每小时{cardinal(fields['low']) + '到' if fields['low'] else ''}{counted(_of(fields, 'number'))}公里"
-    ),
+    "measure.speed": lambda fields, text: f"每小时{_kilometers(fields, text)}",
+    "measure.hourly": _kilometers,
     "measure.amount": _measure,
     "measure.inches": lambda fields, text: f"{counted(_of(fields, 'number'))}英寸",
     "time.minute": lambda fields, text: f"{cardinal(_of(fields, 'number'))}分钟",
@@ -403,6 +410,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
         str(roman_value(unicodedata.normalize("NFKC", text).upper()))
     ),
     "roman.number": lambda fields, text: cardinal(str(roman_value(text))),
+    "range.numbers": lambda fields, text: _between(fields, "到", "low", "high"),
     "range.to": lambda fields, text: "到",
     "range.till": lambda fields, text: "",
 }
