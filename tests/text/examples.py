@@ -78,14 +78,27 @@ HOSTILE = [
     "12/25 at ",
     "· ",
     "满9-",
+    "第138****",
     "́",
 ]
 ALPHABET = "aB 5$.,:;!?-/()[]\"'\n%€é你好。，“”年月😀\ud800\x00٣*_#@+½²Ⅳ"
+CHINESE_PIECES = (
+    *"0123456789年月日号点分秒元块第零个人次度处局周万亿负转按拨至到数满",
+    *"-–—~～/／.:：,，、+*×÷=^%‰℃°′″'\"()（）$¥€²³⁴⁻₂½Ⅳ①· ",
+    *("138****", "1/3", "12-08", "2024", "10001", "km", "kg", "PM", "XII", "BC", "60W", "k", "Q3", "ISO "),
+    *("电话", "密码", "验证码6位：", "公元前", "今年", "价格", "比分", "血压", "元/(人·天)", "……"),
+)
+"""What the rules of Chinese look for."""
 
 
 def random_texts(count: int, length: int = 60) -> list[str]:
     chooser = random.Random(0)
     return ["".join(chooser.choices(ALPHABET, k=chooser.randrange(length))) for _ in range(count)]
+
+
+def chinese_texts(count: int, num_pieces: int) -> list[str]:
+    chooser = random.Random(1)
+    return ["".join(chooser.choices(CHINESE_PIECES, k=num_pieces)) for _ in range(count)]
 
 
 def random_cuts(text: str, seed: int) -> list[str]:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from firstword.app.text.normalize import Normalizer
-from tests.text.examples import HOSTILE, SENTENCES, random_texts
+from tests.text.examples import HOSTILE, SENTENCES, chinese_texts, random_texts
 
 LANGUAGES = ("en", "zh", "de")
 MAX_CHARS = 4096
@@ -40,6 +40,18 @@ def test_any_text_is_read_without_what_cannot_be_said(language: str, normalizer:
         assert not set(spoken) & set("\ud800\x00😀[\n"), text
         if language in ("en", "zh"):
             assert not set(spoken) & set("0123456789#*"), text
+
+
+def test_no_chinese_numbers_and_signs_fail_to_be_read(normalizer: Normalizer) -> None:
+    for text in chinese_texts(800, 12):
+        assert not set(normalizer(text, "zh")) & set("0123456789"), text
+
+
+def test_twenty_thousand_characters_of_chinese_take_no_long_time(normalizer: Normalizer) -> None:
+    for unit in ["第138****", *chinese_texts(6, 4)]:
+        began = time.process_time()
+        normalizer((unit * 20_000)[:20_000], "zh")
+        assert time.process_time() - began < 2 * ALLOWED_S, unit
 
 
 def test_threads_read_the_same_as_one_alone() -> None:

@@ -251,5 +251,5 @@ def _of_commands(text: str, phrase: Phrase) -> str | None:
     if text[0] == "-" and _COMMAND.fullmatch(phrase.previous) and (option := _OPTION.fullmatch(text)):
         return f"{'杠' * len(option['dashes'])}{option['name']}"
     if text[0] == "/" and _PATH.fullmatch(text):
-        return text.replace("/", "斜杠")
+        return by_digits(text.replace("/", "斜杠"))
     return None
