@@ -22,6 +22,9 @@ Match = re.Match[str]
 Condition = Callable[[Match, Phrase], bool]
 
 
+_SET = ("改成", "改为", "换成", "换为", "设成", "设为")
+
+
 def text_before(found: Match, phrase: Phrase) -> str:
     return f"{phrase.before}{found.string[: found.start()]}"
 
@@ -31,14 +34,14 @@ def text_ahead(found: Match, phrase: Phrase) -> str:
 
 
 def behind(words: str) -> Condition:
-    """Behind one of the words, with "是", "为", "号" or a colon between, or a letter code, at the most."""
+    """Behind one of the words, with "是", "改成", "号" or a colon between, or a letter code, at the most."""
     endings = tuple(words.split("|"))
 
     def where(found: Match, phrase: Phrase) -> bool:
         before = text_before(found, phrase).rstrip()
         code = before.rstrip(ascii_letters)
         for text in (before, code, code[:-1]) if code != before else (before,):
-            text = text.rstrip("是为叫:：# ")
+            text = (text[:-2] if text.endswith(_SET) else text).rstrip("是为叫:：# ")
             if any(text.removesuffix(link).endswith(endings) for link in ("", "号", "号码")):
                 return True
         return False
@@ -330,7 +333,7 @@ def is_score(found: Match, phrase: Phrase) -> bool:
         return False
     if found["low"][0] == "0" < found["low"]:
         return len(found["high"]) < 3 and behind(contexts.SCORED)(found, phrase)
-    if following.startswith(tuple(contexts.SCORES.split("|"))) or behind(contexts.SCORED)(found, phrase):
+    if re.match(contexts.SCORES, following) or behind(contexts.SCORED)(found, phrase):
         return True
     is_of_part = re.search(r"第[\d一二三四五六七]+[节局盘场]$", text_before(found, phrase)) is not None
     if is_of_part or _is_next_set(found, phrase):
@@ -449,6 +452,12 @@ def is_day_of_year(found: Match, phrase: Phrase) -> bool:
     month, day, ahead = int(found["month"]), int(found["day"]), text_ahead(found, phrase).lstrip()
     is_part = month < day <= 12 and ahead[:1].isalnum() and re.match(contexts.BEHIND_DAY, ahead) is None
     return not is_part and _is_dated(found, phrase)
+
+
+def is_no_part(found: Match, phrase: Phrase) -> bool:
+    """ "3/12", which no fraction is written as."""
+    month, day = int(found["month"]), int(found["day"])
+    return day > 12 or month >= day or gcd(month, day) > 1
 
 
 def is_next_month(found: Match, phrase: Phrase) -> bool:

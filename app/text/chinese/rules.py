@@ -94,6 +94,7 @@ _UNIT = (
     rf"(?P<unit>{_alternatives(contexts.UNITS)})"
     rf"(?![A-Za-z0-9²³级座股]|/(?![\u3400-\u9fff])|(?<=A){_NO_AMPERES}|(?<=N)[+-]\d|(?<=g)(?:网络|手机|信号|基站|套餐|时代|技术))"
 )
+_LISTED = f"{_alternatives(contexts.UNITS.keys() - set('AKN'))}|[GMT]B?"
 _LATER = r"(?=[0-9]|(?:次日|翌日|[早晚]上?|[上下]午|凌晨|中午)\d)"  # what a range goes to
 _EMERGENCY = "(?:11[0249]|12[02])"
 _DIALED = rf"(?:{_EMERGENCY}|12306|123[14]5|10010|10086|95\d{{3}})"
@@ -112,7 +113,8 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"|[48]00[ -][0-9]{3,4}[ -]?[0-9]{3,4}|[48]00[0-9]{7}"
         r"|[(（]0[0-9]{2,3}[)）][ -]?(?:[0-9]{7,8}|[0-9]{3,4}[ -][0-9]{4})"
         r"|\+[0-9]{1,3}[ -]?\([0-9]{1,4}\)[ -]?[0-9]{2,4}(?:[ -][0-9]{2,4}){1,3}"
-        r"|\+[0-9]{1,3}(?:[ -][0-9]{2,4}){2,4}|\+[0-9]{1,3}[ -][0-9](?:[ -][0-9]{4}){2}"
+        r"|\+[0-9]{1,3}(?:[ -][0-9]{2,6}){2,4}|00[1-9][0-9]{1,2}(?:[ -][0-9]{2,4}){3}"
+        r"|\+[0-9]{1,3}[ -][0-9](?:[ -][0-9]{4}){2}"
         r"|\+(?:85[23]|65)[ -][0-9]{8}|\+(?:852[2-9]|853[268]|65[3689])[0-9]{7})"
         r"(?![0-9%]|[kcm]?[mgWL](?![A-Za-z])|\s?(?:[元米吨台户亩票字倍万亿]|[美欧日港]元|公里|公斤|人民币|人次))",
         None,
@@ -226,6 +228,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("cardinal.number", rf"(?<![\d.])[3-9]\d00(?=年)|(?<![\d.])[1-9]0(?={contexts.AFTER_TOMORROW})", None),
     ("cardinal.number", rf"(?<![\d.])\d{{2}}(?=年(?:{contexts.YEARS_COUNTED}))", None),
     ("cardinal.number", r"(?<![\d.])\d{2}(?=年(?![代级]))", conditions.behind(contexts.REIGNS)),
+    ("cardinal.number", r"(?<![\d.])\d{4}(?=年)", conditions.behind("距今|时隔|历经|长达|绵延|延续")),
     (
         "telephone.known",
         r"(?<![\w.,])(?:110|119|120|122|114|112|123\d\d|10086|10010|10000"
@@ -302,7 +305,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     (
         "serial.code",
         rf"\d{{5,}}(?![\d.]|\s?[{contexts.COUNTING}多余份套吨步字笔单款张辆户股平公])",
-        conditions.behind("码|号|ICP备|公安备"),
+        conditions.behind("码|号|ICP备|ICP证|公安备"),
     ),
     (
         "serial.code",
@@ -403,6 +406,11 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         conditions.is_day_of_year,
     ),
     (
+        "date.day",
+        r"(?<![\w.,/])(?P<month>1[0-2]|0?[1-9])/(?P<day>[12]\d|3[01]|0?[1-9])(?=[去来到回飞出])",
+        conditions.is_no_part,
+    ),
+    (
         "date.next_month",
         r"(?<![\d/.\s])(?P<month>\d{1,2})/(?P<next>\d{1,2})(?=月(?:$|[^\u4e00-\u9fff]|[份中底初末的上下间去就天气出开是在有可放会要或]))",
         conditions.is_next_month,
@@ -453,10 +461,10 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.slashes", r"(?<!\d)1[4-9]\d/\d{2,3}(?=[ABCY](?![A-Za-z\d]))", None),
     (
         "fraction.measured",
-        rf"(?<![\w.,/])(?P<above>\d{{1,3}})/(?P<below>\d{{1,4}})\s?(?P<unit>{contexts.LISTED})(?![A-Za-z\d/])",
+        rf"(?<![\w.,/])(?P<above>\d{{1,3}})/(?P<below>\d{{1,4}})\s?(?P<unit>{_LISTED})(?![A-Za-z\d/])",
         conditions.is_reduced_fraction,
     ),
-    ("formula.beside", rf"(?<=\d)/(?=\d+\s?(?:{contexts.LISTED})(?![A-Za-z\d/]))", None),
+    ("formula.beside", rf"(?<=\d)/(?=\d+\s?(?:{_LISTED})(?![A-Za-z\d/]))", None),
     (
         "fraction.letter",
         r"(?<![\w./])(?P<above>\d{1,3})/(?P<letter>[xyn])(?![\w/])|(?<![\w./])(?P<of>x)/(?P<below>\d{1,3})(?![\w/])",
@@ -641,7 +649,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("formula.cross", r"(?<!\b0)(?<=\d)(?<![A-Z]\d)(?<![A-Z]\d\d)[xX](?=\d)", None),
     (
         "formula.beside",
-        r"(?<=\.\d)/(?=\d+\.\d)|(?<=:\d)/(?=\d:\d)|(?<=[A-Z])/(?=\d+[GT]B?(?![A-Za-z]))",
+        r"(?:(?<=\.\d)|(?<=\.\d\d))/(?=\d+\.\d)|(?<=:\d)/(?=\d:\d)|(?<=[A-Z])/(?=\d+[GT]B?(?![A-Za-z]))",
         None,
     ),
     ("formula.divided", r"(?<=\d)\s?÷\s?(?=\d)", None),
@@ -717,6 +725,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("cardinal.two", r"(?<![\d.])2(?=单元|[栋幢](?:号|\s?\d))", None),
     ("cardinal.two", r"(?<![\d.])2(?=层(?!楼))", conditions.behind("负|B|地下|在|于|到|去|楼|-|达")),
     ("cardinal.two", r"(?<![\d.])2(?=处)", conditions.is_division_of_office),
+    ("cardinal.two", r"(?<![\d.])2(?=代)", conditions.is_behind_latin),
     ("cardinal.pair", rf"(?<![\d.:])(?<!/)2(?={contexts.PAIRED})", conditions.is_counted),
     ("cardinal.two", r"(?<![\w.:/-])2(?=\s?[-–—~～至到]\s?\d{1,2}(?:月|年级|班|号|楼|日|环|线))", None),
     (

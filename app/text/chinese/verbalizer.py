@@ -132,7 +132,7 @@ def _elapsed(fields: Fields, text: str) -> str:
     """Hours, minutes and seconds, those that are none left out; seconds below ten with a zero."""
     hours, minutes, seconds = (fields[name] or "" for name in ("hours", "minutes", "seconds"))
     spoken = f"{counted(str(int(hours)))}小时" if hours.strip("0") else ""
-    spoken += f"{cardinal(str(int(minutes)))}分" if minutes.strip("0") else ""
+    spoken += f"{counted(str(int(minutes)))}分" if minutes.strip("0") else ""
     if not spoken:
         return f"{cardinal(str(int(seconds)))}秒"
     return spoken if seconds == "00" else f"{spoken}{_minutes(seconds)}秒"
@@ -307,7 +307,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "time.halves": _between_halves,
     "fraction.letter": _fraction_of_letter,
     "fraction.measured": lambda fields, text: (
-        f"{_fraction(fields, text)}{contexts.UNITS[_of(fields, 'unit')]}"
+        f"{_fraction(fields, text)}{contexts.UNITS.get(_of(fields, 'unit'), fields['unit'])}"
     ),
     "cardinal.hundreds": lambda fields, text: cardinal(text).removeprefix("一"),
     "date.full": _date,
