@@ -247,7 +247,7 @@ def is_no_month(found: Match, phrase: Phrase) -> bool:
 
 def is_behind_house(found: Match, phrase: Phrase) -> bool:
     """ "3号楼1205" and "B座1205", "我住1801" and "12号302" where nothing is counted."""
-    before = text_before(found, phrase).rstrip()
+    before = text_before(found, phrase).rstrip(" -")
     if re.search(r"住在?$|\d[层楼]$|(?<![月\d])\d{1,2}号$", before):
         return not text_ahead(found, phrase)[:1].isalnum()
     return re.search("(?:单元|[栋幢]|号楼|[A-Za-z]座)$", before) is not None
@@ -526,6 +526,11 @@ def is_behind_name(found: Match, phrase: Phrase) -> bool:
 
 def is_model(found: Match, phrase: Phrase) -> bool:
     return text_before(found, phrase).endswith(tuple(contexts.MODELS.split("|")))
+
+
+def is_in_building(found: Match, phrase: Phrase) -> bool:
+    """ "A座-1903" and "3栋-2单元-501"."""
+    return re.search(r"(?:[A-Za-z\d]座|\d[栋幢]|\d单元|\d号楼)$", text_before(found, phrase)) is not None
 
 
 def is_pressure(found: Match, phrase: Phrase) -> bool:

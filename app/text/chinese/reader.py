@@ -88,12 +88,15 @@ _HALF_TOLD = re.compile(f"(?:{contexts.HALVES_TOLD})$")
 _ROMAN = re.compile("I{1,3}|IV|VI{1,3}|IX")
 _CENTURY = re.compile("X{0,2}(?:IX|IV|V?I{0,3})")
 _ARROW = re.compile("(?<=[A-Za-z])(?:→|⇒|-?->|=>)(?=[A-Za-z])")
-_ARROW_OF_DIGITS = re.compile("(?<=[0-9])(?:→|⇒|-?->|=>)(?=[0-9])")
+_ARROW_OF_DIGITS = re.compile(
+    "(?:(?<=[0-9])|(?<=[0-9][A-Za-z%℃元岁万人个])|(?<=[0-9][A-Za-z]{2})|(?<=[0-9][a-z]{3}))(?:→|⇒|-?->|=>)(?=[0-9])"
+)
 _COUNTED = tuple("元块多余右十百千万亿")  # before "RMB"
 _DASHES = ("-", "–", "—", "--")
 _TILL = (*_DASHES, "~", "～", "〜")
 _ROMAN_NAMED = tuple(contexts.ROMAN_NAMED.split("|"))
 _FAREWELLS = tuple(contexts.FAREWELLS.split("|"))
+_ORDINAL = re.compile(r"第[\d一二三四五六七八九十]+[\u4e00-\u9fff]{0,2}\s?$")
 _WEEKDAY = re.compile("(?:周|星期|礼拜)[一二三四五六]$")
 
 
@@ -227,6 +230,8 @@ def _of_unit(text: str, phrase: Phrase) -> str | None:
 def _is_till(text: str, phrase: Phrase) -> bool:
     """Whether a dash or a wave that is a phrase stands between two days, hours or numbers."""
     following = phrase.following[:1]
+    if following == "第" and _ORDINAL.search(phrase.before):
+        return True
     if _WEEKDAY.search(phrase.before) and following in tuple("二三四五六日天"):
         return True
     if text not in _DASHES and phrase.previous[-1:].isdecimal() and following.isdecimal():

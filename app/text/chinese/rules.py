@@ -114,6 +114,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"|[(（]0[0-9]{2,3}[)）][ -]?(?:[0-9]{7,8}|[0-9]{3,4}[ -][0-9]{4})"
         r"|\+[0-9]{1,3}[ -]?\([0-9]{1,4}\)[ -]?[0-9]{2,4}(?:[ -][0-9]{2,4}){1,3}"
         r"|\+[0-9]{1,3}(?:[ -][0-9]{2,6}){2,4}|00[1-9][0-9]{1,2}(?:[ -][0-9]{2,4}){3}"
+        r"|\(\+?86\)[ -]?[1-9][0-9]{1,2}[ -][0-9]{3,4}[ -]?[0-9]{4}"
         r"|\+[0-9]{1,3}[ -][0-9](?:[ -][0-9]{4}){2}"
         r"|\+(?:85[23]|65)[ -][0-9]{8}|\+(?:852[2-9]|853[268]|65[3689])[0-9]{7})"
         r"(?![0-9%]|[kcm]?[mgWL](?![A-Za-z])|\s?(?:[元米吨台户亩票字倍万亿]|[美欧日港]元|公里|公斤|人民币|人次))",
@@ -131,7 +132,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.room", rf"(?<![\d.,])\d{{3,4}}(?={contexts.ROOMS})", conditions.is_room),
     ("serial.room", r"(?<![\d.,])\d{3,4}(?![\d.户人家个平米㎡多余元万])", conditions.is_behind_house),
     ("serial.room", r"(?<![\d.,])\d{3}(?=路(?![人口])|[国省县]道)", None),
-    ("serial.code", r"\d+(?:-\d+)+", conditions.behind("ISBN|ISSN|书号")),
+    ("serial.code", r"\d+(?:-\d+)+|\d{8,}", conditions.behind("ISBN|ISSN|书号")),
     ("serial.code", r"\d{4,8}(?=[)）])", conditions.is_in_brackets),
     ("serial.code", r"\d{3,}(?![\d.,])", conditions.is_code_of_length),
     (
@@ -242,7 +243,12 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "telephone.known",
-        r"(?<![\w.,])(?:10086|10010|10000|9[56]\d{3}|12\d{3}(?=热线))(?=客服(?!人员)|热线|专线|反诈)",
+        rf"(?<![\w.,])(?:911|99[59])(?![\d.%:/,-]|\s?[{contexts.COUNTING}多余])",
+        conditions.behind("电话|报警|急救|求助"),
+    ),
+    (
+        "telephone.known",
+        r"(?<![\w.,])(?:10086|10010|10000|9[56]\d{3}|12\d{3}(?=热线))(?=客服(?!人员)|热线|专线|反诈|(?<!0)[\u4e00-\u9fff]{2}银行)",
         None,
     ),
     (
@@ -316,7 +322,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("cardinal.number", rf"(?<![\w.,]){_EMERGENCY}(?![\d.%:/,])", conditions.is_behind_latin),
     ("cardinal.number", r"(?<=[A-Z])(?<![0-9][A-Z])[1-9]\d?(?=[A-Za-z](?![A-Za-z\d])|[a-z]{2})", None),
     ("serial.plate", r"(?:(?<=[A-Z]{2}\d)-(?=\d{4})|(?<=[A-Z]\d)-(?=\d{3}))(?P<digits>\d{3,4})(?!\d)", None),
-    ("serial.code", r"7\d7(?:-\d{1,3})?(?![\d.])", conditions.behind("波音")),
+    ("serial.code", r"7\d7(?:-\d{1,3})?(?![\d.])", conditions.behind("波音|Boeing")),
     (
         "cardinal.number",
         rf"(?<![\w.,])(?:{_EMERGENCY}(?={contexts.COUNTED}|\s?[-–—~～至到]\s?\d+(?:\.\d+)?(?![\d.%]))|{_DIALED}(?={contexts.MEASURED}))",
@@ -700,6 +706,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.size", r"(?<=[A-Za-z])-(?=\d)", conditions.is_code),
     ("serial.beside", r"(?<=\d)-(?=\d+(?:\.\d+)?[Bb](?![A-Za-z\d]))", conditions.is_behind_name),
     ("serial.size", r"-(?=\d+(?:\.\d+)?[Bb](?![A-Za-z\d]))", conditions.is_behind_name),
+    ("serial.model", r"-(?=\d)", conditions.is_in_building),
     ("serial.model", rf"[-−](?=\d)(?!\d+(?:\.\d+)?\s?{_TEMPERATURE})", conditions.is_model),
     ("range.to", r"(?<=\d([章节页条楼层集季期回名级班室门栋排]))\s?[-–—~～]\s?(?=第?\d{1,4}\1)", None),
     ("cardinal.minus", rf"(?<=[个人次天])[-−](?=\d+(?:\.\d+)?\s?{_TEMPERATURE})", None),
@@ -757,7 +764,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("formula.minus", r"(?<=\d)\s?[-–−]\s?(?=\d)", conditions.is_difference),
     ("range.to", r"(?:(?<=([A-Z])\d)|(?<=([A-Z])\d\d))\s?[-–—~～]\s?(?=(?:\1|\2)\d)", None),
     ("range.till", r"\s?[-–—~～]\s?(?=至今)", None),
-    ("range.to", r"(?<=\d)\s?[-–—~～]\s?(?=第\d)", None),
+    ("range.to", r"(?:(?<=\d)|(?<=\d[\u4e00-\u9fff]))\s?[-–—~～]\s?(?=第\d)", None),
     ("range.to", r"(?<=([年月]))\s?[-–—~～]\s?(?=(?:公元)?前?\d{1,4}(?:\1|年\d{1,2}月))", None),
     ("range.to", r"(?<=\d)\s?[-–—~～]\s?(?=(?:周|星期|礼拜)[\d一二三四五六日天])", None),
     ("range.to", r"(?<=\d)\s?[-–—]\s?(?=(?:公元)?前\d{1,4}年)", None),
