@@ -72,6 +72,8 @@ def is_days(found: Match, phrase: Phrase) -> bool:
     days = [(int(found[f"{end}month"]), int(found[f"{end}day"])) for end in ("", "last_")]
     if "=" in found.string or not all(1 <= month <= 12 and 1 <= day <= 31 for month, day in days):
         return False
+    if days[0][0] == days[1][0] and days[0][1] >= days[1][1]:
+        return False
     is_rising = 1 < days[0][0] == days[1][0] and days[0][1] < days[1][1]  # "3/8-3/10"
     ahead = text_ahead(found, phrase)
     is_told = not ahead[:1].isalnum() or re.match(f"{contexts.HELD}|{contexts.DAYS_BEHIND}", ahead)
@@ -116,6 +118,12 @@ def is_counted(found: Match, phrase: Phrase) -> bool:
 def is_division_of_office(found: Match, phrase: Phrase) -> bool:
     """ "教育局2处", not "发现2处"."""
     return text_before(found, phrase).endswith(("局", "厅", "委", "司", "署", "办公室"))
+
+
+def is_of_session(found: Match, phrase: Phrase) -> bool:
+    """ "第十四届全国人大2次会议"."""
+    before = text_before(found, phrase)[-20:]
+    return re.search(r"第[\d一二三四五六七八九十]+届[\u4e00-\u9fff]+$", before) is not None
 
 
 def is_changed(found: Match, phrase: Phrase) -> bool:
@@ -195,6 +203,11 @@ def is_farewell(found: Match, phrase: Phrase) -> bool:
         not text_ahead(found, phrase)[:1].isalnum() and text_before(found, phrase)[-1:] not in before[-1:]
     )
     return is_apart and before.endswith(tuple(contexts.FAREWELLS.split("|")))
+
+
+def is_before_title(found: Match, phrase: Phrase) -> bool:
+    """ "86版《西游记》"."""
+    return phrase.following.startswith("《")
 
 
 def is_port(found: Match, phrase: Phrase) -> bool:
@@ -400,8 +413,12 @@ def is_masked(found: Match, phrase: Phrase) -> bool:
 
 def is_range_of_codes(found: Match, phrase: Phrase) -> bool:
     """ "编号10001-10050", two that begin alike and rise."""
-    is_rising = len(found["low"]) == len(found["high"]) > 3 and found["low"] < found["high"]
-    return is_rising and behind(contexts.CODES)(found, phrase)
+    low, high = found["low"], found["high"]
+    if len(low) != len(high) or low >= high:
+        return False
+    half = (len(low) + 1) // 2
+    is_round = low.endswith(("00", "01")) and high.endswith("0")
+    return (low[:half] == high[:half] or is_round) and behind(contexts.CODES)(found, phrase)
 
 
 def is_code_of_length(found: Match, phrase: Phrase) -> bool:
@@ -455,9 +472,10 @@ def is_day_of_year(found: Match, phrase: Phrase) -> bool:
 
 
 def is_no_part(found: Match, phrase: Phrase) -> bool:
-    """ "3/12", which no fraction is written as."""
+    """ "我3/12到北京", not "约1/20来自"."""
     month, day = int(found["month"]), int(found["day"])
-    return day > 12 or month >= day or gcd(month, day) > 1
+    is_told = re.search(contexts.TRAVELERS, text_before(found, phrase)) is not None
+    return is_told and (day > 12 or month >= day or gcd(month, day) > 1)
 
 
 def is_next_month(found: Match, phrase: Phrase) -> bool:

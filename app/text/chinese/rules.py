@@ -94,7 +94,7 @@ _UNIT = (
     rf"(?P<unit>{_alternatives(contexts.UNITS)})"
     rf"(?![A-Za-z0-9²³级座股]|/(?![\u3400-\u9fff])|(?<=A){_NO_AMPERES}|(?<=N)[+-]\d|(?<=g)(?:网络|手机|信号|基站|套餐|时代|技术))"
 )
-_LISTED = f"{_alternatives(contexts.UNITS.keys() - set('AKN'))}|[GMT]B?"
+_LISTED = _alternatives(contexts.UNITS.keys() - set("AKN"))
 _LATER = r"(?=[0-9]|(?:次日|翌日|[早晚]上?|[上下]午|凌晨|中午)\d)"  # what a range goes to
 _EMERGENCY = "(?:11[0249]|12[02])"
 _DIALED = rf"(?:{_EMERGENCY}|12306|123[14]5|10010|10086|95\d{{3}})"
@@ -113,7 +113,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"|[48]00[ -][0-9]{3,4}[ -]?[0-9]{3,4}|[48]00[0-9]{7}"
         r"|[(（]0[0-9]{2,3}[)）][ -]?(?:[0-9]{7,8}|[0-9]{3,4}[ -][0-9]{4})"
         r"|\+[0-9]{1,3}[ -]?\([0-9]{1,4}\)[ -]?[0-9]{2,4}(?:[ -][0-9]{2,4}){1,3}"
-        r"|\+[0-9]{1,3}(?:[ -][0-9]{2,6}){2,4}|00[1-9][0-9]{1,2}(?:[ -][0-9]{2,4}){3}"
+        r"|\+[0-9]{1,3}(?:[ -][0-9]{2,8}){2,4}|00[1-9][0-9]{1,2}(?:[ -][0-9]{2,4}){3}"
         r"|\(\+?86\)[ -]?[1-9][0-9]{1,2}[ -][0-9]{3,4}[ -]?[0-9]{4}"
         r"|\+[0-9]{1,3}[ -][0-9](?:[ -][0-9]{4}){2}"
         r"|\+(?:85[23]|65)[ -][0-9]{8}|\+(?:852[2-9]|853[268]|65[3689])[0-9]{7})"
@@ -137,7 +137,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.code", r"\d{3,}(?![\d.,])", conditions.is_code_of_length),
     (
         "serial.range",
-        r"(?<!\d)(?P<low>(?P<same>\d{2,})\d+)\s?[-–—~～至到]\s?(?P<high>(?P=same)\d+)(?![\d.%-])",
+        r"(?<!\d)(?P<low>\d{3,})\s?[-–—~～至到]\s?(?P<high>\d{3,})(?![\d.%-])",
         conditions.is_range_of_codes,
     ),
     ("serial.hyphen", r"\d{5,}(?:-\d{2,})+(?![\d.%])", conditions.behind(contexts.CODES)),
@@ -198,6 +198,11 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         conditions.is_unplaced,
     ),
     ("measure.feet", r"(?<![\d.°])(?P<feet>[3-8])'(?P<inches>1[01]|[0-9])\"", None),
+    (
+        "measure.feet",
+        r"(?<![\d.°])(?P<feet>[3-8])['′](?P<inches>1[01]|0?[0-9])(?![\d'\"″”′])",
+        conditions.is_size,
+    ),
     ("measure.feet", r"(?<![\w.])(?P<feet>\d{1,2})\s?ft\s?(?P<inches>\d{1,2})\s?in(?![A-Za-z])", None),
     ("measure.feet", r"(?<![\d.°])(?P<feet>\d{1,2})′(?P<inches>\d{1,2}(?:\.\d+)?)″", conditions.is_size),
     ("time.minute", r"(?<![\d.°])(?P<number>\d{1,3})['′](?![\d\"″])", conditions.is_of_match),
@@ -229,7 +234,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("cardinal.number", rf"(?<![\d.])[3-9]\d00(?=年)|(?<![\d.])[1-9]0(?={contexts.AFTER_TOMORROW})", None),
     ("cardinal.number", rf"(?<![\d.])\d{{2}}(?=年(?:{contexts.YEARS_COUNTED}))", None),
     ("cardinal.number", r"(?<![\d.])\d{2}(?=年(?![代级]))", conditions.behind(contexts.REIGNS)),
-    ("cardinal.number", r"(?<![\d.])\d{4}(?=年)", conditions.behind("距今|时隔|历经|长达|绵延|延续")),
+    ("cardinal.number", r"(?<![\d.])(?!19|20(?!00))\d{4}(?=年)", conditions.behind(contexts.YEARS_LASTING)),
     (
         "telephone.known",
         r"(?<![\w.,])(?:110|119|120|122|114|112|123\d\d|10086|10010|10000"
@@ -283,6 +288,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         conditions.is_year_of_entry,
     ),
     ("serial.code", r"(?<![\w.,])(?:23{3,}|6{3,})(?![\d.,])", conditions.is_laughed),
+    ("serial.code", r"(?<![\d.,])[6-9]\d(?=版$)", conditions.is_before_title),
     ("serial.dotted", r"(?<![\w.])802\.(?:1\d?|3)(?!\d|\s?元)", None),
     (
         "serial.code",
@@ -301,7 +307,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         conditions.is_duration,
     ),
     ("serial.code", r"\d{3,4}(?![\d.]|\s?元)", conditions.behind("RFC|RTX|GTX|RX|锐龙|骁龙|天玑|酷睿")),
-    ("serial.plate", r"(?<=i[3579])-(?P<digits>\d{4,5})(?=[A-Z]{0,2}(?![A-Za-z\d]))", None),
+    ("serial.plate", r"(?<=i[3579])-(?P<digits>\d{4,5})(?=(?:[A-Z]{0,2}|G\d)(?![A-Za-z\d]))", None),
     ("serial.code", r"(?<=[A-Za-z])\d{6,}(?![\d.])", None),
     (
         "serial.code",
@@ -319,13 +325,13 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         None,
     ),
     ("cardinal.number", r"[1-9]\d?(?=[A-F](?![A-Za-z\d]))", conditions.behind(contexts.SEATS)),
-    ("cardinal.number", rf"(?<![\w.,]){_EMERGENCY}(?![\d.%:/,])", conditions.is_behind_latin),
+    ("cardinal.number", rf"(?<![\w.,]){_EMERGENCY}(?![\d.%:/,]|\s?[A-Za-z])", conditions.is_behind_latin),
     ("cardinal.number", r"(?<=[A-Z])(?<![0-9][A-Z])[1-9]\d?(?=[A-Za-z](?![A-Za-z\d])|[a-z]{2})", None),
     ("serial.plate", r"(?:(?<=[A-Z]{2}\d)-(?=\d{4})|(?<=[A-Z]\d)-(?=\d{3}))(?P<digits>\d{3,4})(?!\d)", None),
     ("serial.code", r"7\d7(?:-\d{1,3})?(?![\d.])", conditions.behind("波音|Boeing")),
     (
         "cardinal.number",
-        rf"(?<![\w.,])(?:{_EMERGENCY}(?={contexts.COUNTED}|\s?[-–—~～至到]\s?\d+(?:\.\d+)?(?![\d.%]))|{_DIALED}(?={contexts.MEASURED}))",
+        rf"(?<![\w.,])(?:{_EMERGENCY}(?={contexts.COUNTED}|/\d+\s?[A-Za-z]|\s?[-–—~～至到]\s?\d+(?:\.\d+)?(?![\d.%]))|{_DIALED}(?={contexts.MEASURED}))",
         None,
     ),
     (
@@ -362,7 +368,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         conditions.is_no_formula,
     ),
     ("serial.flight", r"(?<=[A-Z])(?P<digits>\d{2,5})(?![\d.])", conditions.behind(contexts.FLIGHTS)),
-    ("serial.hyphen", r"(?<=[A-Za-z] )\d{2,}(?:-\d{2,})+(?![\w.])", conditions.behind("号|码")),
+    ("serial.hyphen", r"(?<=[A-Za-z] )\d{3,}(?:-\d{2,})+(?![\w.])", conditions.behind("号|码")),
     (
         "serial.code",
         r"(?:(?<=[A-Za-z])|(?<=[A-Za-z]-))\d+(?:-\d+)*(?!\.?\d)|\d+(?:-\d+)*(?=-?[A-Za-z])",
@@ -467,17 +473,18 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.slashes", r"(?<!\d)1[4-9]\d/\d{2,3}(?=[ABCY](?![A-Za-z\d]))", None),
     (
         "fraction.measured",
-        rf"(?<![\w.,/])(?P<above>\d{{1,3}})/(?P<below>\d{{1,4}})\s?(?P<unit>{_LISTED})(?![A-Za-z\d/])",
+        rf"(?<![\w.,/])(?P<above>\d{{1,3}})/(?P<below>\d{{1,4}})\s?(?P<unit>{_LISTED}|in)(?![A-Za-z\d/])",
         conditions.is_reduced_fraction,
     ),
-    ("formula.beside", rf"(?<=\d)/(?=\d+\s?(?:{_LISTED})(?![A-Za-z\d/]))", None),
+    ("formula.beside", rf"(?<=\d)/(?=\d+(?:/\d+)*\s?(?:{_LISTED}|[GMT]B?)(?![A-Za-z\d]|/\d))", None),
     (
         "fraction.letter",
         r"(?<![\w./])(?P<above>\d{1,3})/(?P<letter>[xyn])(?![\w/])|(?<![\w./])(?P<of>x)/(?P<below>\d{1,3})(?![\w/])",
         conditions.is_no_formula,
     ),
     ("serial.tire", r"(?<![\d/])(?P<width>\d{3})/(?P<share>\d\d)\s?Z?R(?P<rim>\d\d)(?!\d)", None),
-    ("serial.slashes", r"(?<![\w./])\d{1,3}(?:/\d{1,3}){2}(?![\w./])", None),
+    ("serial.slashes", r"(?<![\w./])\d{1,3}(?:/\d{1,3}){2,4}(?![\w./])", None),
+    ("serial.slashes", r"(?<![\w./])(?P<same>(?!1[0-2]/)\d{2,4})/(?P=same)(?![\w./])", None),
     (
         "date.months",
         r"(?<![\d/.-])(?P<first>(?:19|20)\d\d)\.(?P<month>0?[1-9]|1[0-2])\s?[-–—~～至到]\s?"
@@ -655,7 +662,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("formula.cross", r"(?<!\b0)(?<=\d)(?<![A-Z]\d)(?<![A-Z]\d\d)[xX](?=\d)", None),
     (
         "formula.beside",
-        r"(?:(?<=\.\d)|(?<=\.\d\d))/(?=\d+\.\d)|(?<=:\d)/(?=\d:\d)|(?<=[A-Z])/(?=\d+[GT]B?(?![A-Za-z]))",
+        r"(?:(?<=\.\d)|(?<=\.\d\d))/(?=\d+\.\d)|(?<=%)/(?=\d+(?:\.\d+)?%)|(?<=:\d)/(?=\d:\d)|(?<=[A-Z])/(?=\d+[GT]B?(?![A-Za-z]))",
         None,
     ),
     ("formula.divided", r"(?<=\d)\s?÷\s?(?=\d)", None),
@@ -706,7 +713,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.size", r"(?<=[A-Za-z])-(?=\d)", conditions.is_code),
     ("serial.beside", r"(?<=\d)-(?=\d+(?:\.\d+)?[Bb](?![A-Za-z\d]))", conditions.is_behind_name),
     ("serial.size", r"-(?=\d+(?:\.\d+)?[Bb](?![A-Za-z\d]))", conditions.is_behind_name),
-    ("serial.model", r"-(?=\d)", conditions.is_in_building),
+    ("serial.model", r"-(?=\d{3}|\d{1,2}(?:单元|号))", conditions.is_in_building),
     ("serial.model", rf"[-−](?=\d)(?!\d+(?:\.\d+)?\s?{_TEMPERATURE})", conditions.is_model),
     ("range.to", r"(?<=\d([章节页条楼层集季期回名级班室门栋排]))\s?[-–—~～]\s?(?=第?\d{1,4}\1)", None),
     ("cardinal.minus", rf"(?<=[个人次天])[-−](?=\d+(?:\.\d+)?\s?{_TEMPERATURE})", None),
@@ -722,7 +729,11 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         None,
     ),
     ("serial.to", rf"(?<![A-Za-z0-9])(?:{contexts.TO})(?![A-Za-z0-9])", None),
-    ("cardinal.two", r"(?<=[A-Z])2(?=余|次)|(?<=\b[A-Z])2(?=[\u4e00-\u9fff])", None),
+    (
+        "cardinal.two",
+        r"(?<=[A-Z])2(?=余|次)|(?<=\b[A-Z])2(?=[线栋座楼层区口馆航站级档幢单号厅型类班组队场门路])",
+        None,
+    ),
     ("cardinal.two", rf"(?<![\d.])2(?={contexts.NEVER_PAIRED})|(?<=排)2(?=[座号])", None),
     (
         "cardinal.two",
@@ -733,6 +744,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("cardinal.two", r"(?<![\d.])2(?=层(?!楼))", conditions.behind("负|B|地下|在|于|到|去|楼|-|达")),
     ("cardinal.two", r"(?<![\d.])2(?=处)", conditions.is_division_of_office),
     ("cardinal.two", r"(?<![\d.])2(?=代)", conditions.is_behind_latin),
+    ("cardinal.two", r"(?<![\d.])2(?=次)", conditions.is_of_session),
     ("cardinal.pair", rf"(?<![\d.:])(?<!/)2(?={contexts.PAIRED})", conditions.is_counted),
     ("cardinal.two", r"(?<![\w.:/-])2(?=\s?[-–—~～至到]\s?\d{1,2}(?:月|年级|班|号|楼|日|环|线))", None),
     (

@@ -307,7 +307,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "time.halves": _between_halves,
     "fraction.letter": _fraction_of_letter,
     "fraction.measured": lambda fields, text: (
-        f"{_fraction(fields, text)}{contexts.UNITS.get(_of(fields, 'unit'), fields['unit'])}"
+        f"{_fraction(fields, text)}{contexts.UNITS.get(_of(fields, 'unit'), '英寸')}"
     ),
     "cardinal.hundreds": lambda fields, text: cardinal(text).removeprefix("一"),
     "date.full": _date,
