@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from firstword.app.text.chinese import contexts
 from firstword.app.text.normalize import Normalizer
 from tests.text.examples import HOSTILE, SENTENCES, chinese_texts, random_texts
 
@@ -44,6 +45,13 @@ def test_any_text_is_read_without_what_cannot_be_said(language: str, normalizer:
 
 def test_no_chinese_numbers_and_signs_fail_to_be_read(normalizer: Normalizer) -> None:
     for text in chinese_texts(800, 12):
+        assert not set(normalizer(text, "zh")) & set("0123456789"), text
+
+
+@pytest.mark.parametrize("form", ["3/4{}", "5{}/8{}", "2-3{}", "5{}~6{}", "+5{}", "10^3{}", "1/2/3{}"])
+def test_every_unit_is_read_in_every_form(form: str, normalizer: Normalizer) -> None:
+    for unit in (*contexts.UNITS, "in"):
+        text = form.replace("{}", unit)
         assert not set(normalizer(text, "zh")) & set("0123456789"), text
 
 
