@@ -120,6 +120,8 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"(?![0-9%]|[kcm]?[mgWL](?![A-Za-z])|\s?(?:[元米吨台户亩票字倍万亿]|[美欧日港]元|公里|公斤|人民币|人次))",
         None,
     ),
+    ("telephone.number", r"\+(?:85[23]|65)[0-9]{8}(?![0-9.%])", conditions.is_whole),
+    ("telephone.number", r"\+[1-9][0-9]{8,14}(?![0-9.%])", conditions.behind(contexts.SUBSCRIBED)),
     ("telephone.number", r"(?:0[0-9]{2,3}|\+(?:86|85[23]|886))$", conditions.is_area),
     ("telephone.number", r"(?:[0-9]{3,4}[ -][0-9]{4}|[0-9]{7,8})(?![0-9])", conditions.is_behind_area),
     ("telephone.number", r"(?<![\d.])1[3-9]\d{5}(?![\d.])", conditions.is_masked),
