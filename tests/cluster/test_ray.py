@@ -13,7 +13,7 @@ import pytest
 
 from firstword.app.clients import ANYBODY
 from firstword.app.errors import SpeakerNotFound
-from firstword.app.hosts.ray.remote import call
+from firstword.app.hosts.ray.remote import ask
 from firstword.app.postgresql import Postgres
 from firstword.app.service import own_engine, running
 from firstword.app.settings import Settings
@@ -56,7 +56,7 @@ async def test_calls_at_once_are_each_answered_by_an_engine(engines: Any, store:
     async with front(engines, store) as there:
         reports = await asyncio.gather(*(there.engine.read_text(asked(f"Text {n}.")) for n in range(8)))
         with pytest.raises(SpeakerNotFound):
-            await call(RayLink(engines), "", "speakers", "export", "nobody", client=ANYBODY)
+            await ask(RayLink(engines), "", "speakers", "export", "nobody", client=ANYBODY)
     assert [report.parts[0].spoken for report in reports] == [f"Text {n}." for n in range(8)]
 
 

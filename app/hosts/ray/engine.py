@@ -161,10 +161,10 @@ class RemoteSide:
             StagesInfo(stages.family, stages.gives_mel, stages.lookahead_tokens, stages.chunk_tokens),
         )
 
-    async def call(
+    async def ask(
         self, part: str, method: str, key: RequestKey | None, given: Any, named: Any
     ) -> AsyncGenerator[list[Any], None]:
-        """Call an asynchronous method of the engine, its speakers or its stages; give its result or Failed.
+        """Give the result of an asynchronous method of the engine, its speakers or its stages, or Failed.
 
         key: of a request that makes a speaker, and must not make it twice.
         """
@@ -222,7 +222,8 @@ class RemoteSide:
 
     async def list_tokens(
         self, request: SynthesisRequest
-    ) -> AsyncGenerator[list[ListedTokens | Failed], None]:
+    ) -> AsyncGenerator[list[ListedTokens | Entered | Failed], None]:
+        yield [Entered()]
         try:
             async for listed in self._parts.engine.list_tokens(request):
                 yield [listed]

@@ -1,12 +1,11 @@
 """The way to engines over Ray Serve's handles."""
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from ray.exceptions import RayError
+from ray.exceptions import RayError, RayTaskError
 from ray.serve.exceptions import RayServeException
 from ray.serve.handle import DeploymentHandle
 
@@ -22,7 +21,11 @@ async def _told_as_gone() -> AsyncIterator[None]:
     try:
         yield
     except (RayError, RayServeException) as error:
-        raise EngineGone(f"{type(error).__name__}: {str(error).splitlines()[0][:200]}") from None
+        cause = error.cause if isinstance(error, RayTaskError) else error
+        said = f"{type(cause).__name__}: {str(cause).splitlines()[0][:200]}"
+        if isinstance(error, RayTaskError) and isinstance(cause, RayServeException):
+            said += "; engines and the servers before them have to be of one release (docs/upgrading.md)"
+        raise EngineGone(said) from None
 
 
 class RayLink:
@@ -31,10 +34,14 @@ class RayLink:
     def __init__(self, handle: DeploymentHandle) -> None:
         self._handle = handle
         self._silence = Silence()
-        self.num_silent = 0
+
+    @property
+    def silent(self) -> tuple[str, ...]:
+        return self._silence.replicas
 
     async def stream(self, key: str, nth: int, method: str, *given: Any) -> AsyncGenerator[list[Item], None]:
-        handle = self._handle.options(stream=True, session_id=self._session(key, nth))
+        session = session_of(key, nth, self.silent)
+        handle = self._handle.options(stream=True, session_id=session)
         items = getattr(handle, method).remote(*given)
         try:
             async with _told_as_gone():
@@ -44,25 +51,24 @@ class RayLink:
             items.cancel()
 
     async def describe(self) -> list[Description]:
-        deadline_s = asyncio.get_running_loop().time() + DESCRIBES_WITHIN_S
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + DESCRIBES_WITHIN_S
         async with _told_as_gone():
             answers = self._handle.broadcast("describe")
             try:
-                async with asyncio.timeout_at(deadline_s):
+                async with asyncio.timeout(DESCRIBES_WITHIN_S):
                     # `results_async` gives none of them where one engine hangs.
                     results = await answers._fetch_replica_results_async()
             except TimeoutError:
                 raise EngineGone("Ray does not say which engines there are") from None
 
         async def described(one: Any) -> Any:
-            async with asyncio.timeout_at(deadline_s):
+            async with asyncio.timeout(until_s - loop.time()):
                 return await one.get_async()
 
         told = await asyncio.gather(*map(described, results), return_exceptions=True)
-        found = [one for one in told if isinstance(one, Description)]
-        self.num_silent = sum(isinstance(one, TimeoutError) for one in told)
-        self._silence.note({one.replica for one in found}, time.monotonic())
-        return found
-
-    def _session(self, key: str, nth: int) -> str:
-        return session_of(key, nth, self._silence.replicas)
+        found = [one if isinstance(one, Description) else None for one in told]
+        actors = [one.to_object_ref().task_id().actor_id().hex() for one in results]
+        names = [None if one is None else one.replica for one in found]
+        self._silence.note(dict(zip(actors, names, strict=True)))
+        return [one for one in found if one is not None]

@@ -1,6 +1,6 @@
 """What an engine in another process tells of its streams, and how it is reached. Free of torch and of Ray."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -98,7 +98,10 @@ class EngineGone(Exception):
 class Link(Protocol):
     """The way to engines that are all the same. key: who has the same one goes to the same engine."""
 
-    num_silent: int  # engines that did not answer when all were asked last
+    @property
+    def silent(self) -> Collection[str]:
+        """Replicas that did not answer when they were asked last, of those that have answered before."""
+        ...
 
     def stream(self, key: str, nth: int, method: str, *given: Any) -> AsyncGenerator[list[Item], None]:
         """Call a method of an engine that yields. nth: the first choice for the key is 0, the next one 1.

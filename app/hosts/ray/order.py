@@ -2,10 +2,7 @@
 
 import hashlib
 import random
-from collections.abc import Iterable, Sequence
-from typing import Final
-
-FORGOTTEN_S: Final = 60.0  # without an answer: Ray has ended an engine by then
+from collections.abc import Iterable, Mapping, Sequence
 
 
 class Silence:
@@ -13,14 +10,16 @@ class Silence:
 
     def __init__(self) -> None:
         self.replicas: tuple[str, ...] = ()
-        self._answered_s: dict[str, float] = {}  # when an engine last said how it is
+        self._names: dict[str, str] = {}  # of those that have answered, by their actors
 
-    def note(self, answering: set[str], now_s: float) -> None:
-        """answering: those that said how they are when all were asked."""
-        self._answered_s |= dict.fromkeys(answering, now_s)
-        for replica in [one for one, at_s in self._answered_s.items() if now_s - at_s > FORGOTTEN_S]:
-            del self._answered_s[replica]
-        self.replicas = tuple(self._answered_s.keys() - answering)
+    def note(self, answers: Mapping[str, str | None]) -> None:
+        """answers: the name that each actor gave when all were asked; None: it said nothing.
+
+        One that Ray does not ask is none of them: it ends, and finishes its streams.
+        """
+        known = {actor: name or self._names.get(actor) for actor, name in answers.items()}
+        self._names = {actor: name for actor, name in known.items() if name is not None}
+        self.replicas = tuple(name for actor, name in self._names.items() if answers[actor] is None)
 
 
 def session_of(key: str, nth: int, silent: Iterable[str]) -> str:

@@ -39,18 +39,21 @@ from firstword.app.hosts.ray.messages import (
     Operation,
     Said,
 )
-from firstword.app.speakers.interface import SentRecording, Speakers
+from firstword.app.speakers.interface import RequestKey, SentRecording, Speakers
 from firstword.app.telemetry.stream_stats import StreamStats
 
 OPENS_WITHIN_S: Final = 5.0  # a request that an engine was chosen for; Ray may lose one without a word
 FIRST_PIECE_S: Final = 30.0  # of a stream that has its slot and all its text
+ANSWERS_WITHIN_S: Final = 120.0  # a call that an engine has taken, or one piece of its answer
 CONNECTS_WITHIN_S: Final = 1.0
 SILENT_ROUNDS: Final = 4  # without an answer, before an engine does not count as there
 STUCK_ROUNDS: Final = 3  # without an answer and without a piece, before a stream is ended; Ray takes 15 s
 DESCRIBED_EVERY_S: Final = 1.0
 RESTARTING: Final = "the engine that spoke failed and is restarting; say the text again"
-CHOICES: Final = ((0, False), (1, False), (0, True))
-"""Which engine is asked, and whether it may let the stream wait: the speaker's own, the next one, the own."""
+UNANSWERED: Final = "the engine that was asked failed, or did not answer in time; ask again"
+CHOICES: Final = ((0, False), (1, False), (0, True), (1, True))
+"""Which engine is asked, and whether it may let the stream wait: the speaker's own, the next one, the own,
+and the next one where the own is lost while the stream waits there."""
 
 _log = logging.getLogger(__name__)
 
@@ -117,19 +120,22 @@ class RemoteEngine:
 
     async def _tokens_of(self, request: SynthesisRequest) -> AsyncGenerator[ListedTokens, None]:
         items: Any = self._link.stream(key_of(request), 0, "list_tokens", request)
-        async with _told_as_restarting(), aclosing(items):
-            async for parts in items:
-                for part in parts:
+        async with told_as_restarting(), aclosing(items):
+            await within(OPENS_WITHIN_S, items)
+            with suppress(StopAsyncIteration):
+                while True:
+                    (part,) = await within(ANSWERS_WITHIN_S, items)
                     if isinstance(part, Failed):
                         raise part.error
                     yield part
 
     async def wait_for_free_slot(self) -> None:
-        await call(self._link, "", "engine", "wait_for_free_slot")
+        # As long as others take the slots; Ray ends an engine that hangs.
+        await ask(self._link, "", "engine", "wait_for_free_slot", has_limit=False)
 
     async def read_text(self, request: SynthesisRequest) -> TextReport:
         self.info.check(request)
-        report: TextReport = await call(self._link, key_of(request), "engine", "read_text", request)
+        report: TextReport = await ask(self._link, key_of(request), "engine", "read_text", request)
         return report
 
     async def watch(self) -> None:
@@ -143,21 +149,19 @@ class RemoteEngine:
             found: list[Description] = []
             with suppress(EngineGone):
                 found = await self._link.describe()
-                self._end_stuck({one.replica for one in found})
+                self._end_stuck()
             answered = {one.replica: one for one in found}
             missed = {one: missed.get(one, 0) + 1 for one in self._known.keys() - answered.keys()}
             gone = {one for one, rounds in missed.items() if rounds == SILENT_ROUNDS}
             self._known = {name: one for name, one in (self._known | answered).items() if name not in gone}
             self._last = next(iter(found), self._last)
 
-    def _end_stuck(self, answering: set[str]) -> None:
+    def _end_stuck(self) -> None:
         for stream in list(self._streams):
-            # One that is being taken away finishes its streams, and is not asked any more.
-            is_silent = self._link.num_silent and stream.replica and stream.replica not in answering
-            stream.rounds_stuck = stream.rounds_stuck + 1 if is_silent else 0
+            stream.rounds_stuck = stream.rounds_stuck + 1 if stream.replica in self._link.silent else 0
             if stream.rounds_stuck == STUCK_ROUNDS:
                 _log.warning("an engine is silent: %s", stream.replica)
-                stream.fail(Restarting(RESTARTING, 1))
+                stream.give_up()
 
     async def drain(self, timeout_s: float) -> None:
         self._is_draining = True
@@ -209,6 +213,7 @@ class RemoteStream(SynthesisStream):
         self._has_ended = False
         self._has_piece = False
         self._task: asyncio.Task[None] | None = None
+        self._attempt = asyncio.timeout(None)  # to speak at one engine
 
     async def __aenter__(self) -> "RemoteStream":
         self.on_entering(self)
@@ -261,6 +266,13 @@ class RemoteStream(SynthesisStream):
             self._operate("cancel", "shutdown")
             self._items.put_nowait(error)
             self._stop()
+
+    def give_up(self) -> None:
+        """Leave an engine that is silent: for the next one, or with Restarting where the stream has begun."""
+        if self._entered.done():
+            self.fail(Restarting(RESTARTING, 1))
+        else:
+            self._attempt.reschedule(asyncio.get_running_loop().time())
 
     async def __aiter__(self) -> AsyncIterator[StreamEvent]:
         while (item := await self._items.get()) is not None:
@@ -325,9 +337,10 @@ class RemoteStream(SynthesisStream):
         """Return whether the engine has taken the stream. Raises EngineGone, and what ended the stream."""
         given = tuple(self._operations)
         self.replica = ""
+        self._attempt = asyncio.timeout(None)
         items = self._link.stream(key_of(self.request), nth, "speak", self.request, given, may_wait)
         try:
-            async with aclosing(items):
+            async with self._attempt, aclosing(items):
                 while (news := await self._next(items)) is not None:
                     self.rounds_stuck = 0
                     for item in news:
@@ -337,6 +350,8 @@ class RemoteStream(SynthesisStream):
                             await self._connect(item, len(given))
                         else:
                             self._take(item)
+        except TimeoutError:
+            raise EngineGone(f"{self.replica} says nothing") from None
         finally:
             if self._input is not None:
                 self._input.close()
@@ -351,7 +366,7 @@ class RemoteStream(SynthesisStream):
         elif self._entered.done() and not self._has_piece and self.request.text is not None:
             limit_s = FIRST_PIECE_S
         try:
-            return await _within(limit_s, items)
+            return await within(limit_s, items)
         except StopAsyncIteration:
             return None
 
@@ -409,25 +424,36 @@ def key_of(request: SynthesisRequest) -> str:
 
 
 @asynccontextmanager
-async def _told_as_restarting() -> AsyncIterator[None]:
+async def told_as_restarting() -> AsyncIterator[None]:
     try:
         yield
     except (EngineGone, StopAsyncIteration) as error:
         _log.warning("an engine is gone: %s", str(error) or "it ended without an answer")
-        raise Restarting(RESTARTING, 1) from None
+        raise Restarting(UNANSWERED, 1) from None
 
 
-async def call(link: Link, key: str, part: str, method: str, *given: Any, **named: Any) -> Any:
-    """Call a method of the engine, its speakers or its stages. Raises what it raises, and Restarting."""
-    request_key = named.pop("request_key", None)
+async def ask(
+    link: Link,
+    key: str,
+    part: str,
+    method: str,
+    *given: Any,
+    request_key: RequestKey | None = None,
+    has_limit: bool = True,
+    **named: Any,
+) -> Any:
+    """Call a method of the engine, its speakers or its stages. Raises what it raises, and Restarting.
+
+    request_key: of a request that makes a speaker. has_limit: whether its answer, too, has to come in time.
+    """
 
     async def asked() -> Any:
-        items: Any = link.stream(key, 0, "call", part, method, request_key, given, named)
+        items: Any = link.stream(key, 0, "ask", part, method, request_key, given, named)
         async with aclosing(items):
-            await _within(OPENS_WITHIN_S, items)
-            return await anext(items)
+            await within(OPENS_WITHIN_S, items)
+            return await within(ANSWERS_WITHIN_S if has_limit else None, items)
 
-    async with _told_as_restarting():
+    async with told_as_restarting():
         # In a context of its own, as a stream is.
         (result,) = await asyncio.create_task(asked(), context=Context())
     if isinstance(result, Failed):
@@ -435,7 +461,7 @@ async def call(link: Link, key: str, part: str, method: str, *given: Any, **name
     return result
 
 
-async def _within(limit_s: float | None, items: AsyncGenerator[list[Any], None]) -> list[Any]:
+async def within(limit_s: float | None, items: AsyncGenerator[list[Any], None]) -> list[Any]:
     """Return what comes next. Raises EngineGone where nothing does, and StopAsyncIteration."""
     try:
         async with asyncio.timeout(limit_s):

@@ -13,8 +13,16 @@ from firstword.app.audio.dsp import Samples
 from firstword.app.clients import STRANGER, Access, Client
 from firstword.app.core.interface import SpeechPrompt
 from firstword.app.errors import Restarting
-from firstword.app.hosts.ray.messages import EngineGone, Failed, Link, Opened, StagesInfo
-from firstword.app.hosts.ray.remote import CONNECTS_WITHIN_S, OPENS_WITHIN_S, RESTARTING, call
+from firstword.app.hosts.ray.messages import Failed, Link, Opened, StagesInfo
+from firstword.app.hosts.ray.remote import (
+    ANSWERS_WITHIN_S,
+    CONNECTS_WITHIN_S,
+    OPENS_WITHIN_S,
+    UNANSWERED,
+    ask,
+    told_as_restarting,
+    within,
+)
 from firstword.app.speakers.interface import KnownSpeaker, SentRecording
 from firstword.app.speakers.listing import SpeakerListing
 from firstword.app.speakers.shared_store import SharedSpeakerStore
@@ -62,16 +70,16 @@ class RemoteSpeakers(SpeakerListing):
 
     async def _registered(self, method: str, *given: Any, **named: Any) -> KnownSpeaker:
         key = self._request.get()
-        info: KnownSpeaker = await call(self._link, "", "speakers", method, *given, **named, request_key=key)
+        info: KnownSpeaker = await ask(self._link, "", "speakers", method, *given, **named, request_key=key)
         await asyncio.to_thread(self._shared.refresh)  # who registered it finds it at once
         return info
 
     async def export(self, name: str, *, client: Client = STRANGER) -> bytes:
-        bundle: bytes = await call(self._link, "", "speakers", "export", name, client=client)
+        bundle: bytes = await ask(self._link, "", "speakers", "export", name, client=client)
         return bundle
 
     async def source_tokens(self, recording: SentRecording, client: Client = STRANGER) -> tuple[int, ...]:
-        tokens: tuple[int, ...] = await call(self._link, "", "speakers", "source_tokens", recording, client)
+        tokens: tuple[int, ...] = await ask(self._link, "", "speakers", "source_tokens", recording, client)
         return tokens
 
     def _builtin_info(self, name: str) -> KnownSpeaker:
@@ -108,13 +116,13 @@ class RemoteStages:
         return self._info.chunk_tokens
 
     async def speech_tokens(self, samples: Samples, sample_rate_hz: int, client: Client) -> list[int]:
-        tokens: list[int] = await call(
+        tokens: list[int] = await ask(
             self._link, "", "stages", "speech_tokens", samples, sample_rate_hz, client
         )
         return tokens
 
     async def embedding(self, samples: Samples, sample_rate_hz: int, client: Client) -> NDArray[np.float32]:
-        found: NDArray[np.float32] = await call(
+        found: NDArray[np.float32] = await ask(
             self._link, "", "stages", "embedding", samples, sample_rate_hz, client
         )
         return found
@@ -130,7 +138,7 @@ class RemoteStages:
 
     async def vocode(self, mel: NDArray[np.float32], is_last: bool, deadline_s: float) -> Samples:
         in_s = deadline_s - time.perf_counter()  # clocks of two machines differ
-        samples: Samples = await call(self._link, "", "stages", "vocode", mel, is_last, in_s)
+        samples: Samples = await ask(self._link, "", "stages", "vocode", mel, is_last, in_s)
         return samples
 
 
@@ -150,10 +158,10 @@ class RemoteTokenSession:
             async with asyncio.timeout(CONNECTS_WITHIN_S):
                 _, self._input = await asyncio.open_connection(opened.host, opened.port)
             self._input.write(f"{opened.token}\n".encode())
-            await self._next(None)
+            await self._next(ANSWERS_WITHIN_S)
         except (OSError, TimeoutError):
             self.close()
-            raise Restarting(RESTARTING, 1) from None
+            raise Restarting(UNANSWERED, 1) from None
         except BaseException:
             self.close()
             raise
@@ -162,7 +170,7 @@ class RemoteTokenSession:
         assert self._input is not None, "open"
         in_s = deadline_s - time.perf_counter()
         self._input.write(json.dumps(("step", list(tokens), is_last, in_s)).encode() + b"\n")
-        found: NDArray[np.float32] = await self._next(None)
+        found: NDArray[np.float32] = await self._next(ANSWERS_WITHIN_S)
         return found
 
     def close(self) -> None:
@@ -171,13 +179,10 @@ class RemoteTokenSession:
             self._input = None
         self._closing = asyncio.create_task(self._items.aclose())
 
-    async def _next(self, limit_s: float | None) -> Any:
+    async def _next(self, limit_s: float) -> Any:
         """Raises what the engine raises, and Restarting."""
-        try:
-            async with asyncio.timeout(limit_s):
-                (item,) = await anext(self._items)
-        except (EngineGone, StopAsyncIteration, TimeoutError):
-            raise Restarting(RESTARTING, 1) from None
+        async with told_as_restarting():
+            (item,) = await within(limit_s, self._items)
         if isinstance(item, Failed):
             raise item.error
         return item

@@ -58,8 +58,8 @@ class EngineReplica:
         self._parts = parts
         self.describe = self._side.describe
 
-    async def call(self, *given: Any) -> AsyncIterator[Any]:
-        async for news in self._side.call(*given):
+    async def ask(self, *given: Any) -> AsyncIterator[Any]:
+        async for news in self._side.ask(*given):
             yield news
 
     async def speak(self, *given: Any) -> AsyncIterator[Any]:

@@ -30,7 +30,7 @@ class LocalLink:
         self.sides = sides
         self.dead = [asyncio.Event() for _ in sides]
         self.num_open = 0
-        self.num_silent = 0
+        self.silent: tuple[str, ...] = ()
 
     async def stream(self, key: str, nth: int, method: str, *given: Any) -> AsyncGenerator[Any, None]:
         number = (len(key) + nth) % len(self.sides)

@@ -9,6 +9,9 @@ import pytest
 
 pytest.importorskip("ray", reason="needs Ray Serve: pip install 'firstword[ray]'")
 
+from ray.exceptions import RayTaskError
+from ray.serve.exceptions import RayServeException
+
 from firstword.app.hosts.ray.link import RayLink
 from firstword.app.hosts.ray.messages import EngineGone
 from firstword.app.hosts.ray.order import session_of
@@ -44,13 +47,13 @@ class Handle:
         self.named_after_s = 0.0
         self.after_s = [0.0 for _ in told]
         self.sessions: list[str] = []
+        self.failure: Exception | None = None  # of a call
+        self.ending: set[int] = set()  # which Ray takes away, and does not ask any more
 
     def broadcast(self, method: str) -> Any:
         async def results() -> list[Any]:
             await asyncio.sleep(self.named_after_s)
-            return [
-                SimpleNamespace(get_async=lambda n=number: self.answer(n)) for number in range(len(self.told))
-            ]
+            return [Answer(self, number) for number in range(len(self.told)) if number not in self.ending]
 
         return SimpleNamespace(_fetch_replica_results_async=results)
 
@@ -60,13 +63,32 @@ class Handle:
 
     def options(self, stream: bool, session_id: str) -> Any:
         self.sessions.append(session_id)
-        return SimpleNamespace(call=SimpleNamespace(remote=Items))
+        return SimpleNamespace(ask=SimpleNamespace(remote=lambda *given: Items(self.failure)))
+
+
+class Answer:
+    """What one engine answers, as a call of its actor."""
+
+    def __init__(self, handle: Handle, number: int) -> None:
+        self._handle, self._number = handle, number
+
+    async def get_async(self) -> Any:
+        return await self._handle.answer(self._number)
+
+    def to_object_ref(self) -> Any:
+        actor = SimpleNamespace(hex=lambda: f"actor {self._number}")
+        return SimpleNamespace(task_id=lambda: SimpleNamespace(actor_id=lambda: actor))
 
 
 class Items:
-    """None, of a call."""
+    """None, of a call, or its failure."""
+
+    def __init__(self, failure: Exception | None) -> None:
+        self._failure = failure
 
     async def __aiter__(self) -> AsyncIterator[list[Any]]:
+        if self._failure is not None:
+            raise self._failure
         for _ in ():
             yield []
 
@@ -83,15 +105,36 @@ async def test_engines_that_answer_are_found_within_one_deadline_and_requests_na
     link = RayLink(handle)
     one, other = handle.told
     assert await link.describe() == [one, other]
-    assert [news async for news in link.stream("anna", 0, "call")] == []
-    assert link.num_silent == 0
+    assert [news async for news in link.stream("anna", 0, "ask")] == []
+    assert link.silent == ()
     handle.after_s = [0, 60]
     assert await link.describe() == [one]
-    assert link.num_silent == 1
-    assert [news async for news in link.stream("anna", 0, "call")] == []
+    assert link.silent == (other.replica,)
+    assert [news async for news in link.stream("anna", 0, "ask")] == []
     assert handle.sessions == ["0||anna", f"0|{other.replica}|anna"]
     handle.named_after_s, handle.after_s = 0.3, [0, 0.3]
     assert other not in await link.describe()  # later than the deadline, together
     handle.named_after_s = 60
     with pytest.raises(EngineGone):
         await link.describe()
+
+
+async def test_an_engine_that_ends_beside_one_that_is_silent_is_not_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("firstword.app.hosts.ray.link.DESCRIBES_WITHIN_S", 0.1)
+    async with linked(FakeEngine(), FakeEngine(), FakeEngine()) as local:
+        handle = Handle(await local.describe())
+    link = RayLink(handle)
+    one, silent, _ = await link.describe()
+    handle.after_s, handle.ending = [0, 60, 60], {2}
+    assert await link.describe() == [one]
+    assert link.silent == (silent.replica,)
+
+
+async def test_an_engine_of_another_release_is_gone_with_words() -> None:
+    handle = Handle([])
+    said = RayServeException("Tried to call a method 'ask' that does not exist. Available methods: [].")
+    handle.failure = RayTaskError("ask", "ray::ServeReplica: ask()", said).as_instanceof_cause()
+    with pytest.raises(EngineGone, match=r"a method 'ask' that does not exist.*of one release"):
+        await anext(RayLink(handle).stream("anna", 0, "ask"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from firstword.app.hosts.ray.order import FORGOTTEN_S, Silence, ordered, session_of
+from firstword.app.hosts.ray.order import Silence, ordered, session_of
 
 ENGINES = [f"engine-{number}" for number in range(4)]
 OWN = ordered(ENGINES, session_of("anna", 0, ()))
@@ -38,17 +38,16 @@ def test_who_has_no_key_goes_to_any_engine_that_answers() -> None:
     assert ordered([], session_of("anna", 1, ())) == []
 
 
-def test_an_engine_is_silent_from_its_first_missed_answer_until_it_answers_or_is_forgotten() -> None:
+def test_an_engine_is_silent_while_it_is_asked_in_vain_and_has_answered_before() -> None:
     silence = Silence()
-    silence.note({"one", "two"}, 0.0)
+    silence.note({"a": "one", "b": "two", "c": None})
     assert silence.replicas == ()
-    silence.note({"one"}, 1.0)
-    assert silence.replicas == ("two",)
-    silence.note({"one", "two"}, 2.0)
-    assert silence.replicas == ()
-    silence.note(set(), 3.0)
-    assert sorted(silence.replicas) == ["one", "two"]
-    silence.note({"one"}, 2.0 + FORGOTTEN_S)
-    assert silence.replicas == ("two",)
-    silence.note({"one"}, 2.1 + FORGOTTEN_S)
+    for _ in range(2):
+        silence.note({"a": "one", "b": None, "c": None})
+        assert silence.replicas == ("two",)
+    silence.note({"a": None, "b": "two", "c": "three"})
+    assert silence.replicas == ("one",)
+    silence.note({"b": None, "c": None})  # of one that ends Ray asks nothing
+    assert sorted(silence.replicas) == ["three", "two"]
+    silence.note({"b": "two", "c": "three"})
     assert silence.replicas == ()

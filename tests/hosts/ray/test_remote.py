@@ -24,7 +24,7 @@ from firstword.app.errors import (
     TextTooLong,
 )
 from firstword.app.hosts.ray.messages import Description, EngineGone
-from firstword.app.hosts.ray.remote import SILENT_ROUNDS, STUCK_ROUNDS, RemoteEngine, call
+from firstword.app.hosts.ray.remote import SILENT_ROUNDS, STUCK_ROUNDS, RemoteEngine, ask
 from firstword.app.hosts.ray.remote_parts import RemoteStages
 from firstword.app.options import Sampling
 from firstword.app.speakers.interface import SentRecording
@@ -209,14 +209,14 @@ async def test_a_request_that_no_engine_answers_ends_in_time(monkeypatch: pytest
 
 async def test_a_call_that_no_engine_takes_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     async with remote(FakeEngine()) as (engine, link):
-        own = link.sides[0].call
+        own = link.sides[0].ask
 
-        async def call(*given: object):
+        async def taken_late(*given: object):
             await has_room.wait()
             async for news in own(*given):
                 yield news
 
-        link.sides[0].call = call
+        link.sides[0].ask = taken_late
         has_room = asyncio.Event()
         with monkeypatch.context() as soon:
             soon.setattr("firstword.app.hosts.ray.remote.OPENS_WITHIN_S", 0.01)
@@ -312,10 +312,13 @@ async def test_a_stream_ends_once_its_engine_says_nothing_in_any_way(monkeypatch
             stream.push_text("ab")
             events = stream.__aiter__()
             assert isinstance(await anext(events), Audio)
-            await known_of(engine, link, [[two]] * STUCK_ROUNDS)  # the engine of `anna` is not asked
-            link.num_silent = 1
+            link.silent = ("replica-2",)  # another; the engine of `anna` ends, and is not asked
+            await known_of(engine, link, [[two]] * STUCK_ROUNDS)
+            link.silent = (one.replica,)
             await known_of(engine, link, [[two]] * (STUCK_ROUNDS - 1))
-            await known_of(engine, link, [[one]])
+            link.silent = ()
+            await known_of(engine, link, [[one, two]])
+            link.silent = (one.replica,)
             await known_of(engine, link, [[two]] * (STUCK_ROUNDS - 1))
             await known_of(engine, link, [[]] * STUCK_ROUNDS)  # of none that Ray does not tell of
             own.pause.set()  # something comes
@@ -330,13 +333,87 @@ async def test_a_stream_ends_once_its_engine_says_nothing_in_any_way(monkeypatch
         assert link.num_open == 0
 
 
+async def test_a_stream_that_waits_for_its_slot_at_a_silent_engine_is_spoken_by_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("firstword.app.hosts.ray.remote.DESCRIBED_EVERY_S", 0)
+    own, other = FakeEngine(), FakeEngine()
+
+    async def for_good() -> None:
+        await asyncio.Event().wait()
+
+    own.admit = own.wait_for_free_slot = other.wait_for_free_slot = for_good  # both are full
+    async with remote(own, other) as (engine, link):
+        one, two = await link.describe()
+        stream = engine.open(asked_in_pieces("continuous", speaker="anna"))
+        stream.push_text("be")
+
+        async def spoken() -> list[float]:
+            async with stream:
+                return samples_of(await heard(stream)).tolist()
+
+        speaking = asyncio.create_task(spoken())
+        while not stream.replica:  # noqa: ASYNC110  it has no event for it
+            await asyncio.sleep(0)
+        stream.push_text("fore")
+        stream.finish_text()
+        link.silent = (one.replica,)
+        await known_of(engine, link, [[two]] * STUCK_ROUNDS)
+        async with asyncio.timeout(5):
+            assert await speaking == speech("before").tolist()
+        assert len(other.streams) == 1
+        assert link.num_open == 0
+
+
+async def test_what_an_engine_has_taken_and_does_not_answer_ends_with_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("remote", "remote_parts"):
+        monkeypatch.setattr(f"firstword.app.hosts.ray.{name}.ANSWERS_WITHIN_S", 0.05)
+    own = FakeEngine()
+
+    async def for_good(*given: object) -> None:
+        await asyncio.Event().wait()
+
+    own.admit = own.read_text = for_good
+    async with remote(own) as (engine, link):
+        stages = RemoteStages(link, (await link.describe())[0].stages)
+        session = await stages.open_tokens(None, None, ANYBODY)
+        link.sides[0]._parts.stages.pause = asyncio.Event()
+        for call in (engine.read_text(asked("Hi.")), session.step([1], True, 0.0)):
+            with pytest.raises(Restarting, match="ask again"):
+                await call
+        with pytest.raises(Restarting, match="ask again"):
+            [one async for one in engine.list_tokens(asked("Hi."))]
+        link.sides[0]._parts.stages.open_tokens = for_good
+        with pytest.raises(Restarting, match="ask again"):
+            await stages.open_tokens(None, None, ANYBODY)
+        session.close()
+        await session._closing
+        assert link.num_open == 0
+
+
+async def test_tokens_that_no_engine_begins_to_list_end_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("firstword.app.hosts.ray.remote.OPENS_WITHIN_S", 0.01)
+    async with remote(FakeEngine()) as (engine, link):
+
+        async def list_tokens(*given: object):
+            await asyncio.Event().wait()
+            yield []
+
+        link.sides[0].list_tokens = list_tokens
+        with pytest.raises(Restarting, match="ask again"):
+            [one async for one in engine.list_tokens(asked("Hi."))]
+        assert link.num_open == 0
+
+
 async def test_tokens_texts_and_stages_are_asked_of_an_engine() -> None:
     async with remote(FakeEngine()) as (engine, link):
         listed = [one.ids async for one in engine.list_tokens(asked("Hi"))]
         assert listed == [(ord("H"),), (ord("i"),)]
         assert (await engine.read_text(asked("Hi"))).parts[0].spoken == "Hi"
         with pytest.raises(SpeakerNotFound):
-            await call(link, "", "speakers", "export", "nobody", client=ANYBODY)
+            await ask(link, "", "speakers", "export", "nobody", client=ANYBODY)
         stages = RemoteStages(link, (await link.describe())[0].stages)
         prompt = SpeechPrompt(np.zeros(2, np.int64), np.zeros((4, 80), np.float32), np.zeros(192, np.float32))
         session = await stages.open_tokens(prompt, None, ANYBODY)
