@@ -19,6 +19,7 @@ from firstword.app.core.request import SynthesisRequest
 from firstword.app.core.transcript import UtteranceTranscript
 from firstword.app.errors import CancelReason, InvalidRequest, TtsError
 from firstword.app.events import Event, StreamEvents
+from firstword.app.hosts.ray.deadline import deadline
 from firstword.app.hosts.ray.messages import (
     Busy,
     Description,
@@ -100,7 +101,7 @@ class Inputs:
         # Of a server whose machine is gone nothing ever comes.
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         try:
-            async with asyncio.timeout(5):
+            async with deadline(5):
                 said = (await reader.readexactly(2 * TOKEN_BYTES + 1)).strip()
             token = next((one for one in self._taking if hmac.compare_digest(one.encode(), said)), None)
             while token is not None and (line := await reader.readline()):

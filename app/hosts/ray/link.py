@@ -9,6 +9,7 @@ from ray.exceptions import RayError, RayTaskError
 from ray.serve.exceptions import RayServeException
 from ray.serve.handle import DeploymentHandle
 
+from firstword.app.hosts.ray.deadline import deadline
 from firstword.app.hosts.ray.messages import Description, EngineGone, Item
 from firstword.app.hosts.ray.order import Silence, session_of
 
@@ -56,14 +57,14 @@ class RayLink:
         async with _told_as_gone():
             answers = self._handle.broadcast("describe")
             try:
-                async with asyncio.timeout(DESCRIBES_WITHIN_S):
+                async with deadline(DESCRIBES_WITHIN_S):
                     # `results_async` gives none of them where one engine hangs.
                     results = await answers._fetch_replica_results_async()
             except TimeoutError:
                 raise EngineGone("Ray does not say which engines there are") from None
 
         async def described(one: Any) -> Any:
-            async with asyncio.timeout(until_s - loop.time()):
+            async with deadline(until_s - loop.time()):
                 return await one.get_async()
 
         told = await asyncio.gather(*map(described, results), return_exceptions=True)

@@ -25,6 +25,7 @@ from firstword.app.core.request import EngineInfo, SynthesisRequest
 from firstword.app.core.transcript import UtteranceTranscript
 from firstword.app.errors import CancelReason, Draining, InvalidRequest, Restarting, SynthesisFailed, TtsError
 from firstword.app.events import Event, Stage, StreamEvents
+from firstword.app.hosts.ray.deadline import deadline
 from firstword.app.hosts.ray.messages import (
     Busy,
     Description,
@@ -373,7 +374,7 @@ class RemoteStream(SynthesisStream):
     async def _connect(self, opened: Opened, num_given: int) -> None:
         """Send what was done to the stream since the engine was asked, and what will be."""
         try:
-            async with asyncio.timeout(CONNECTS_WITHIN_S):
+            async with deadline(CONNECTS_WITHIN_S):
                 _, writer = await asyncio.open_connection(opened.host, opened.port)
         except (OSError, TimeoutError) as error:
             raise EngineGone(f"{opened.host}:{opened.port} takes no connection: {error}") from None
@@ -464,7 +465,7 @@ async def ask(
 async def within(limit_s: float | None, items: AsyncGenerator[list[Any], None]) -> list[Any]:
     """Return what comes next. Raises EngineGone where nothing does, and StopAsyncIteration."""
     try:
-        async with asyncio.timeout(limit_s):
+        async with deadline(limit_s):
             return await anext(items)
     except TimeoutError:
         raise EngineGone(f"nothing came within {limit_s:g} s") from None

@@ -13,6 +13,7 @@ from firstword.app.audio.dsp import Samples
 from firstword.app.clients import STRANGER, Access, Client
 from firstword.app.core.interface import SpeechPrompt
 from firstword.app.errors import Restarting
+from firstword.app.hosts.ray.deadline import deadline
 from firstword.app.hosts.ray.messages import Failed, Link, Opened, StagesInfo
 from firstword.app.hosts.ray.remote import (
     ANSWERS_WITHIN_S,
@@ -155,7 +156,7 @@ class RemoteTokenSession:
         try:
             opened = await self._next(OPENS_WITHIN_S)
             assert isinstance(opened, Opened), opened
-            async with asyncio.timeout(CONNECTS_WITHIN_S):
+            async with deadline(CONNECTS_WITHIN_S):
                 _, self._input = await asyncio.open_connection(opened.host, opened.port)
             self._input.write(f"{opened.token}\n".encode())
             await self._next(ANSWERS_WITHIN_S)
