@@ -31,7 +31,7 @@ MAX_CONNECTIONS: Final = 4  # of one server, beside the one that listens
 CHANNEL: Final = "firstword"
 MIN_VERSION: Final = 14
 MIGRATING: Final = 0x46575350  # an advisory lock
-UNVERIFIED: Final = "certificate verify failed"  # all that OpenSSL says
+UNVERIFIED: Final = "certificate verify failed"  # all that OpenSSL says, of one that has expired too
 
 logger = logging.getLogger(__name__)
 
@@ -367,8 +367,9 @@ def _named_errors(place: str) -> Iterator[None]:
         said = _line(error)
         if UNVERIFIED in said:
             said += (
-                "; in the file that sslrootcert of FIRSTWORD_STORE names there must be the certificate "
-                "of the authority that signed the database's"
+                "; the file that sslrootcert names must have the certificate of the authority that signed "
+                "the database's (unnamed: PGSSLROOTCERT, or ~/.postgresql/root.crt), and none of them may "
+                "have expired"
             )
         raise DatabaseError(f"{place} cannot be used: {said}") from error
 

@@ -92,7 +92,7 @@ def test_a_database_whose_certificate_the_root_has_signed_is_used_over_tls(url: 
     [
         (
             "sslmode=verify-full&sslrootcert={other}",
-            "verify failed; in the file that sslrootcert of .* names",
+            "verify failed; the file that sslrootcert names .* and none of them may have expired",
         ),
         ("sslmode=verify-full&sslrootcert={missing}", 'root certificate file ".*missing.pem" does not exist'),
         ("sslmode=disable", "no encryption"),
