@@ -108,6 +108,7 @@ async def test_streams_of_a_paused_server_go_on_when_it_does_and_new_ones_go_els
     gap_s = max(one.longest_gap_s for one in heard)
     logger.warning("a server paused: a new stream was whole %.1f s after, the gap was %.1f s", new_s, gap_s)
     assert new_s < NOTICED_S + 10
+    assert gap_s >= NOTICED_S - 0.5
 
 
 @pytest.mark.parametrize("state", [pytest.param("slow", marks=pytest.mark.cluster), "cut"])
@@ -117,10 +118,13 @@ async def test_a_bad_network_before_a_server_delays_its_streams_and_cuts_none(
     names = await two_for_each_server(parts)
     heard = Heard()
     async with httpx.AsyncClient(base_url=parts.url, timeout=60) as client, asyncio.TaskGroup() as tasks:
+        before_s = await answered_s(client, names[0])
         tasks.create_task(listen(client, SENTENCE, names[0], heard))
         await until(lambda: heard.num_bytes > 0)
         parts.to_servers[0].state = state
         try:
+            if state == "slow":
+                assert await answered_s(client, names[0]) > before_s + SLOW_S
             await asyncio.sleep(NOTICED_S)
             new = await listen(client, "Hi.", names[0], Heard())
             assert new.is_whole
@@ -128,6 +132,15 @@ async def test_a_bad_network_before_a_server_delays_its_streams_and_cuts_none(
             parts.to_servers[0].state = "whole"
     assert heard.is_whole
     logger.warning("the network before a server is %s: the gap was %.1f s", state, heard.longest_gap_s)
+    if state == "cut":
+        assert heard.longest_gap_s >= NOTICED_S - 0.5
+
+
+async def answered_s(client: httpx.AsyncClient, speaker: str) -> float:
+    """Of the server that Envoy chooses for the speaker, without speech."""
+    began_at = time.monotonic()
+    (await client.get("/livez", headers={"X-Speaker": speaker})).raise_for_status()
+    return time.monotonic() - began_at
 
 
 async def test_a_database_that_is_cut_off_stops_writes_alone(parts: Cluster) -> None:

@@ -33,6 +33,10 @@ def processes_of(name: str) -> list[int]:
     return [pid for pid in found if name in _told(f"/proc/{pid}/cmdline")]
 
 
+def stands_still(pid: int) -> bool:
+    return ") T " in _told(f"/proc/{pid}/stat")
+
+
 def _told(path: str) -> str:
     """What the system tells of a process or a thread: nothing where it has ended."""
     with suppress(FileNotFoundError, ProcessLookupError):

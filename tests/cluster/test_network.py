@@ -35,7 +35,7 @@ pytestmark = [
     pytest.mark.chaos,
     pytest.mark.timeout(400),
     pytest.mark.filterwarnings("ignore"),  # of Ray's own
-    pytest.mark.skipif(not may_have_networks(), reason="needs root, iproute2 and /dev/net/tun"),
+    pytest.mark.skipif(not may_have_networks(), reason="needs iproute2, and root that may make networks"),
 ]
 logger = logging.getLogger(__name__)
 
@@ -48,14 +48,17 @@ GIVEN_UP_S = 90.0
 
 @contextmanager
 def node(*options: str, within: tuple[str, ...] = ()) -> Iterator["subprocess.Popen[bytes]"]:
-    """A node of Ray with room for one engine."""
+    """A node of Ray with room for one engine. Raises RuntimeError where none has started."""
     sizes = ("--num-cpus=1", "--object-store-memory=100000000", "--block", "--disable-usage-stats")
     for _ in range(3):  # Ray gives up a start after 30 s, which a busy machine may take
         process = subprocess.Popen([*within, RAY, "start", *options, *sizes], stdout=subprocess.PIPE)
         assert process.stdout is not None
         if any(b"Ray runtime started" in line for line in process.stdout):
             break
+        process.stdout.close()
         process.wait()
+    else:
+        raise RuntimeError(f"`ray start` failed three times, at last with {process.returncode}")
     try:
         yield process
     finally:
@@ -125,6 +128,7 @@ async def test_a_slow_network_delays_speech(far: Far) -> None:
         *(SLOW_S, new_s, before_s, [one.longest_gap_s for one in heard]),
     )
     assert all(one.is_whole for one in heard)
+    assert max(new_s[:2]) > before_s + SLOW_S
 
 
 async def test_streams_go_on_when_a_network_was_cut_for_seconds(far: Far) -> None:
@@ -141,6 +145,7 @@ async def test_streams_go_on_when_a_network_was_cut_for_seconds(far: Far) -> Non
         *(CUT_S, new_s, back_s, [one.longest_gap_s for one in heard]),
     )
     assert all(one.is_whole for one in heard)
+    assert heard[0].longest_gap_s >= CUT_S - 0.5
 
 
 async def test_an_engine_that_is_cut_off_is_given_up(far: Far) -> None:
@@ -150,7 +155,7 @@ async def test_an_engine_that_is_cut_off_is_given_up(far: Far) -> None:
         async with under_streams(there.url, [own[0], own[1], others[0]], 600) as heard:
             far.cable.delay_s = None
             cut_at = time.monotonic()
-            while not all(one.ended_at for one in heard[:2]):
+            while not all(one.ended_at for one in heard[:2]) or len(new_s) < 2:
                 assert time.monotonic() - cut_at < GIVEN_UP_S
                 new_s.append(await whole_after_s(there.url, own[2]))
             while all(one["Alive"] for one in ray.nodes()):
