@@ -1,5 +1,7 @@
 """What the tests of a cluster stand on. Ray is imported where it is used: it may not be installed."""
 
+import os
+import secrets
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +11,9 @@ from firstword.app.postgresql import migrate
 from firstword.app.settings import Settings
 from tests.cluster.standin import standin
 from tests.support.postgres import postgres_server
+
+# Ray reads it once in a process, which may begin several clusters; without, it would write one to the home.
+os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
 
 
 @pytest.fixture(scope="module")

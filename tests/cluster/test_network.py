@@ -95,7 +95,6 @@ def far() -> Iterator[Far]:
         server = stack.enter_context(postgres_server())
         store = server.new_database()
         migrate(store)
-        patch.setenv("RAY_AUTH_MODE", "disabled")
         head = ("--head", f"--node-ip-address={HERE}", f"--port={PORT}", "--include-dashboard=false")
         # Of its own, or a later `ray.init` would take this cluster for the machine's.
         folder = stack.enter_context(TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True))
