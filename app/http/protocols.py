@@ -168,6 +168,8 @@ class HttpProtocol(HttpToolsProtocol):
             )
         if not self._should_upgrade():
             return None
+        if not self._is_idle:
+            return InvalidRequest("an upgrade came before the answer to the request ahead; await it")
         if b"transfer-encoding" in values or values.get(b"content-length", b"0") != b"0":
             return InvalidRequest("a WebSocket's upgrade has no body; leave out its length")
         version = values.get(b"sec-websocket-version", b"").strip()

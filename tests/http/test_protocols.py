@@ -15,6 +15,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from firstword.app.http import connection_limits
+from tests.support.fake_engine import FakeEngine
 from tests.support.serving import HELLO, PATIENCE_S, draining_server, make_services, serving
 from tests.support.ws_client import ws_client
 
@@ -75,6 +76,23 @@ async def test_a_head_that_cannot_be_served_is_answered_at_once(head: bytes, sta
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["x-request-id"]
     assert headers["connection"] == "close"
+
+
+@pytest.mark.parametrize("num_requests", [1, 2])
+async def test_an_upgrade_behind_a_running_stream_ends_both(num_requests: int) -> None:
+    """A WebSocket there would have the answer between its frames, and the stream no client."""
+    body = json.dumps({"text": HELLO, "format": "pcm"}).encode()
+    head = b"POST /tts HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    engine = FakeEngine(pause=asyncio.Event(), pauses_after_chunks=2)
+    async with serving(make_services(engine)) as url, connected(url) as (reader, writer):
+        for _ in range(num_requests):  # the second waits behind the first
+            writer.write(head + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+        writer.write(UPGRADE + b"\r\n")
+        with suppress(ConnectionError):
+            assert b"HTTP/1.1" not in await reader.read()
+        await engine.streams[0].closed.wait()
+    assert [stream.cancels for stream in engine.streams] == [["disconnect"]]
 
 
 async def write_forever(writer: asyncio.StreamWriter, data: bytes) -> None:
