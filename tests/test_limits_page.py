@@ -80,7 +80,7 @@ def limits_table() -> str:
             "`INVALID_ARGUMENT`",
         ),
         (
-            "the time for the one message of a call",
+            "the time for the one message of a call, from its turn to be received",
             rpc,
             f"`FIRSTWORD_BODY_TIMEOUT_S`; {limits.PUBLIC_MESSAGE_TIMEOUT_S:g} s without a key",
             "`DEADLINE_EXCEEDED`",
@@ -88,7 +88,7 @@ def limits_table() -> str:
         (
             "bytes of a call whose message is not read yet",
             rpc,
-            _kib(limits.WINDOW_BYTES),
+            _kib(limits.WINDOW_BYTES + 1),
             "the client waits",
         ),
         (

@@ -47,7 +47,7 @@ PART_OF_READERS: Final = 1 / 2  # of them, that one client may have
 MAX_PUBLIC_CALLS: Final = 64  # of methods that ask for no key; and so many that go on, as health watches do
 PART_OF_PUBLIC_CALLS: Final = 1 / 4
 NUM_PUBLIC_READERS: Final = 2  # of whose messages each may be one of the largest, counted nowhere
-PUBLIC_MESSAGE_TIMEOUT_S = 2.0  # for a message of theirs, which is a name at most
+PUBLIC_MESSAGE_TIMEOUT_S = 0.5  # for a message of theirs, a name at most: the next of its address waits
 
 MAX_SOCKETS: Final = 4096  # WebSockets that are open, each some 33 KB while it is silent
 PART_OF_SOCKETS: Final = 1 / 4  # that one client may have
@@ -57,7 +57,8 @@ PART_OF_CHECKS: Final = 1 / 4  # that one client may have waiting
 
 MAX_GRPC_CONNECTIONS: Final = 4096
 KEEPALIVE_S: Final = 60  # of gRPC: then a ping finds out whether the other side is still there
-WINDOW_BYTES: Final = 16 * 1024  # that a gRPC client may send before its message is read; a text fits
+WINDOW_BYTES: Final = 64 * 1024 - 1  # of a gRPC call before its message is read: HTTP/2's, which a client
+# may send in any case until it has acknowledged another. A text fits, and is there at once over a far line.
 
 
 def max_framing_bytes(num_body_bytes: int) -> int:

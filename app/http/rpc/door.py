@@ -118,13 +118,7 @@ class _Entry:
         """Return the one message. Raise StreamTimeout, InvalidRequest, Overloaded, the limit's error."""
         given = self._service.limits
         timeout_s = limits.PUBLIC_MESSAGE_TIMEOUT_S if self._is_public else given.body_timeout_s
-        try:
-            async with asyncio.timeout(timeout_s) as timer:
-                data = await self._places.readers.receive(lambda: _next(sent), call.caller)
-        except TimeoutError:
-            if not timer.expired():
-                raise
-            raise StreamTimeout(f"the message took longer than {timeout_s:g} s; send it faster") from None
+        data = await self._places.readers.receive(lambda: _next(sent, timeout_s), call.caller)
         if data is None:
             raise InvalidRequest("the call ended without a message; send one")
         with rejections_counted(self._service.metrics):
@@ -171,6 +165,12 @@ class _Entry:
             raise InvalidRequest(f"{len(data)} bytes came that are no {name}; send one") from None
 
 
-async def _next(sent: Sent) -> bytes | None:
-    """Return the next message; None: there is no more."""
-    return await anext(aiter(sent), None)
+async def _next(sent: Sent, timeout_s: float) -> bytes | None:
+    """Return the next message; None: there is no more. Raise StreamTimeout."""
+    try:
+        async with asyncio.timeout(timeout_s) as timer:
+            return await anext(aiter(sent), None)
+    except TimeoutError:
+        if not timer.expired():
+            raise
+        raise StreamTimeout(f"the message took longer than {timeout_s:g} s; send it faster") from None

@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
+import struct
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import grpc
 import pytest
@@ -15,6 +16,23 @@ from firstword.app.http import connection_limits
 from firstword.app.http.keys import KeyRing
 from firstword.app.http.rpc.fields import has_too_many_fields
 from firstword.app.http.rpc.messages import INFERENCE, POOL, SPEECH, message
+from tests.hostile.uploads import (
+    ACK,
+    ADDRESS,
+    DATA,
+    END_HEADERS,
+    FRAME_BYTES,
+    HEADERS,
+    INITIAL_WINDOW,
+    PING,
+    PREFACE,
+    RST_STREAM,
+    SETTINGS,
+    WINDOW_BYTES,
+    WINDOW_UPDATE,
+    frame,
+    literal,
+)
 from tests.support.fake_engine import FakeEngine
 from tests.support.grpc_serving import Rpc, grpc_serving
 from tests.support.serving import LIMITS, counted, make_services
@@ -51,6 +69,70 @@ def change_key(key_file: Path) -> None:
 def held(rpc: Rpc, path: str, metadata: Any = ()) -> Any:
     """A call of a method that takes one message, of which nothing comes."""
     return rpc.channel.stream_unary(path)(metadata=metadata)
+
+
+class RawClient:
+    """Sends frames of HTTP/2 by itself, and hears what the server says of its windows."""
+
+    def __init__(self, rpc: Rpc, address: str = "127.0.0.1") -> None:
+        self._port = int(rpc.address.rpartition(":")[2])
+        self._address = address
+        self.window_bytes = WINDOW_BYTES  # of a call, before its message is read
+        self.was_read: set[int] = set()  # the calls that may send more than that
+
+    async def __aenter__(self) -> Self:
+        self._reader, self._writer = await asyncio.open_connection(
+            "127.0.0.1", self._port, local_addr=(self._address, 0)
+        )
+        self._writer.write(PREFACE + frame(SETTINGS, 0, 0, b""))
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        self._writer.close()
+
+    def begin(self, call: int, path: str) -> None:
+        head = {":method": "POST", ":scheme": "http", ":path": path, ":authority": "localhost"}
+        head |= {"te": "trailers", "content-type": "application/grpc"}
+        block = b"".join(literal(*header) for header in head.items())
+        self._writer.write(frame(HEADERS, END_HEADERS, call, block))
+
+    def send(self, call: int, begun: bytes) -> None:
+        """Send the first bytes of a message of the largest size."""
+        sent = struct.pack("!BI", 0, 10 << 20) + begun[5:]
+        for start in range(0, len(sent), FRAME_BYTES):
+            self._writer.write(frame(DATA, 0, call, sent[start : start + FRAME_BYTES]))
+
+    def reset(self, call: int) -> None:
+        self._writer.write(frame(RST_STREAM, 0, call, struct.pack("!I", 8)))
+
+    async def is_served(self) -> None:
+        """Return once the server has seen all that was sent."""
+        self._writer.write(frame(PING, 0, 0, bytes(8)))
+        while await self._take() != (PING, ACK):
+            pass
+
+    async def until_read(self, call: int) -> None:
+        while call not in self.was_read:
+            await self._take()
+
+    async def _take(self) -> tuple[int, int]:
+        """Return kind and flags of the next frame."""
+        head = await self._reader.readexactly(9)
+        payload = await self._reader.readexactly(int.from_bytes(head[:3], "big"))
+        kind, flags, call = head[3], head[4], int.from_bytes(head[5:], "big")
+        if kind == WINDOW_UPDATE and call:
+            self.was_read.add(call)
+        elif kind == SETTINGS and not flags & ACK:
+            self.window_bytes = dict(struct.iter_unpack("!HI", payload)).get(INITIAL_WINDOW, WINDOW_BYTES)
+            self._writer.write(frame(SETTINGS, ACK, 0, b""))
+        elif kind == PING and not flags & ACK:
+            self._writer.write(frame(PING, ACK, 0, payload))
+        return kind, flags
+
+
+async def is_healthy(rpc: Rpc) -> bool:
+    answer = await health_pb2_grpc.HealthStub(rpc.channel).Check(health_pb2.HealthCheckRequest())
+    return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
 
 
 async def ended(call: Any) -> None:
@@ -119,6 +201,56 @@ async def test_a_message_that_does_not_come_ends_the_call(path: str, monkeypatch
     monkeypatch.setattr(connection_limits, "PUBLIC_MESSAGE_TIMEOUT_S", 0.1)
     async with grpc_serving(make_services(limits=replace(LIMITS, body_timeout_s=0.1))) as rpc:
         assert (await refusal_of(held(rpc, path)))[0] == grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+async def test_a_message_without_a_key_has_its_time_from_when_it_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Those of its address come one after the other, and together take longer than that."""
+    monkeypatch.setattr(connection_limits, "PUBLIC_MESSAGE_TIMEOUT_S", 0.1)
+    async with grpc_serving(make_services()) as rpc:
+        refused = [asyncio.create_task(refusal_of(held(rpc, CHECK))) for _ in range(4)]
+        await asyncio.wait(refused, return_when=asyncio.FIRST_COMPLETED)
+        began_s = asyncio.get_running_loop().time()
+        statuses = {status for status, _ in await asyncio.gather(*refused)}
+        assert asyncio.get_running_loop().time() - began_s > 0.2
+        assert await is_healthy(rpc)
+    assert statuses == {grpc.StatusCode.DEADLINE_EXCEEDED}
+
+
+async def test_messages_without_a_key_keep_those_of_their_address_alone_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each may be one of the largest, and nothing counts it: one of an address comes at a time."""
+    monkeypatch.setattr(connection_limits, "PUBLIC_MESSAGE_TIMEOUT_S", 60)
+    async with grpc_serving(make_services()) as rpc, RawClient(rpc, ADDRESS) as there, asyncio.timeout(10):
+        there.begin(1, CHECK)
+        there.begin(3, CHECK)
+        there.send(3, bytes(connection_limits.WINDOW_BYTES))
+        await there.is_served()
+        assert await is_healthy(rpc)
+        await there.is_served()
+        assert 3 not in there.was_read
+        there.reset(1)
+        await there.until_read(3)
+
+
+async def test_of_a_message_64_kib_come_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As much as HTTP/2 allows before a server has said a word: a text comes at once over a far line."""
+    monkeypatch.setattr(connection_limits, "QUICK_MESSAGE_S", 60)
+    monkeypatch.setattr(connection_limits, "num_quick_readers", lambda *given: 1)
+    async with grpc_serving(make_services()) as rpc, RawClient(rpc) as client, asyncio.timeout(10):
+        client.begin(1, REGISTER)
+        client.begin(3, REGISTER)
+        await client.is_served()
+        assert client.window_bytes == 65_535
+        client.send(3, bytes(client.window_bytes))
+        await client.is_served()
+        assert await is_healthy(rpc)
+        await client.is_served()
+        assert 3 not in client.was_read
+        client.reset(1)
+        await client.until_read(3)
 
 
 async def test_messages_that_do_not_come_keep_no_other_client_waiting(key_file: Path) -> None:
