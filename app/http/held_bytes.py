@@ -224,9 +224,10 @@ class _Room:
         """Return what is given up to let an upload in, or nothing where that is not enough.
 
         First what is late; then of other clients what has not begun, who has held most by such uploads first;
-        then of clients that hold more than that of this upload, who holds most first, or have held more of
-        late, by a part of what they hold, what has not come by half. Of each that of which the least part has
-        come.
+        then of clients that hold more than that of this upload, or have held more of late by a part of what
+        they hold, who holds most first, of equal ones who has held most of late: what is beyond as much as
+        it holds, and, of those that have held more of late, all that has not come by half. Of each that of
+        which the least part has come.
         """
         own = self._shares[upload.client]
         have_more = self._have_more(own, now_s)

@@ -343,6 +343,21 @@ def test_a_client_that_holds_more_makes_room_by_what_it_has_held_for_the_rest() 
     assert [uploader.num_given_up for uploader in heavy] == [1, 1]
 
 
+def test_who_has_held_more_of_late_too_makes_all_its_room_before_another_who_holds_as_much() -> None:
+    clock = Clock()
+    held = HeldBytes(60, small_bytes=0, clock=clock)
+    with ExitStack() as stack:
+        for number in range(2):
+            stack.enter_context(held.held(f"answered {number}", 10))
+        heavy = [Uploader(held, "heavy", 100.0) for _ in range(2)]
+        assert all(uploader.come() for uploader in heavy)
+        clock.now_s = TURN_S + 0.1
+        bob = [Uploader(held, "bob", 100.0) for _ in range(2)]
+        assert all(uploader.come() for uploader in bob)
+        assert Uploader(held, "eve", 100.0, num_bytes=15).come()
+    assert [uploader.num_given_up for uploader in (*heavy, *bob)] == [1, 1, 0, 0]
+
+
 @given(st.lists(st.floats(0.01, 100), min_size=1, max_size=20))
 def test_what_a_client_has_held_does_not_depend_on_how_often_it_is_counted(times_s: list[float]) -> None:
     once = _Share(0.0, num_bytes=10, average_bytes=3.0, idle_byte_s=7.0)
