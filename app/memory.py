@@ -3,8 +3,11 @@
 import asyncio
 import ctypes
 import sys
+from contextlib import suppress
+from typing import Final
 
 GIVE_BACK_AFTER_S = 2.0
+MUCH_BYTES: Final = 16 << 20
 
 
 def give_back() -> None:
@@ -17,18 +20,21 @@ def give_back() -> None:
 
 
 class Freed:
-    """Gives memory back some seconds after it was freed, once for all that is freed until then.
+    """Gives memory back some seconds after much of it was freed, once for all that is freed until then.
 
     For one event loop; a thread does it.
     """
 
     def __init__(self) -> None:
-        self._timer: asyncio.TimerHandle | None = None  # None: nothing was freed
+        self._num_bytes = 0  # freed since memory was given back last
+        self._timer: asyncio.TimerHandle | None = None  # None: that is not much
 
-    def note(self) -> None:
-        if self._timer is None:
+    def note(self, num_bytes: int) -> None:
+        self._num_bytes += num_bytes
+        if self._timer is None and self._num_bytes >= MUCH_BYTES:
             self._timer = asyncio.get_running_loop().call_later(GIVE_BACK_AFTER_S, self._give_back)
 
     def _give_back(self) -> None:
-        self._timer = None
-        asyncio.get_running_loop().run_in_executor(None, give_back)
+        self._num_bytes, self._timer = 0, None
+        with suppress(RuntimeError):  # the loop is being closed, and its process about to end
+            asyncio.get_running_loop().run_in_executor(None, give_back)

@@ -1,6 +1,8 @@
 """Memory that goes back to the system."""
 
 import asyncio
+import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -12,32 +14,46 @@ pytestmark = pytest.mark.anyio
 MIB = 1 << 20
 
 
-async def test_memory_goes_back_once_for_all_large_uploads_that_end_together(
+async def test_memory_goes_back_once_for_all_that_is_freed_until_then(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    given_back = asyncio.Queue[int]()
+    scheduled: list[Callable[[], object]] = []
+    given_back = asyncio.Queue[None]()
     loop = asyncio.get_running_loop()
-    monkeypatch.setattr(memory, "GIVE_BACK_AFTER_S", 0.01)
-    monkeypatch.setattr(
-        memory, "give_back", lambda: loop.call_soon_threadsafe(given_back.put_nowait, held.num_bytes)
-    )
-    held = Bounds(10 * MIB).held
+    monkeypatch.setattr(loop, "call_later", lambda delay_s, callback: scheduled.append(callback) or callback)
+    monkeypatch.setattr(memory, "give_back", lambda: loop.call_soon_threadsafe(given_back.put_nowait, None))
+    held = Bounds(64 * MIB).held
     async with asyncio.timeout(5):
-        for num_uploads in (2, 1):
-            for _ in range(num_uploads):
-                with held.held("ann", MIB):
-                    pass
-            assert await given_back.get() == 0
-            assert given_back.empty()
+        for _ in range(2):
+            for num_scheduled in (0, 0, 1, 1):  # once 16 MiB are free
+                with held.held("ann", 8 * MIB):
+                    assert len(scheduled) == num_scheduled
+            scheduled.pop()()
+            await given_back.get()
 
 
-async def test_small_bodies_leave_nothing_to_give_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    noted: list[None] = []
-    monkeypatch.setattr(memory.Freed, "note", lambda freed: noted.append(None))
+def test_a_loop_that_is_closed_meanwhile_gives_nothing_back(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(memory, "GIVE_BACK_AFTER_S", 0.01)
+    has_passed = threading.Event()
+
+    async def end() -> None:
+        loop = asyncio.get_running_loop()
+        memory.Freed().note(memory.MUCH_BYTES)
+        loop.call_later(0.1, has_passed.set)
+        loop.run_in_executor(None, has_passed.wait)  # for which the loop's end waits
+
+    asyncio.run(end())
+    assert has_passed.is_set()
+    assert caplog.records == []
+
+
+def test_small_bodies_leave_nothing_to_give_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    noted: list[int] = []
+    monkeypatch.setattr(memory.Freed, "note", lambda freed, num_bytes: noted.append(num_bytes))
     held = Bounds(10 * MIB).held
-    with held.held("ann", 1024):
-        pass
-    assert not noted
-    with held.held("ann", MIB):
-        pass
-    assert noted
+    for num_bytes in (1024, MIB):
+        with held.held("ann", num_bytes):
+            pass
+    assert noted == [MIB]

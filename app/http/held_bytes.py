@@ -107,9 +107,9 @@ class HeldBytes:
         max_bytes: int,
         small_bytes: int = SMALL_BYTES,
         clock: Callable[[], float] = time.monotonic,
-        on_end: Callable[[], object] = lambda: None,
+        on_end: Callable[[int], object] = lambda num_bytes: None,
     ) -> None:
-        """clock: monotonic seconds. on_end: called for each upload that is over and was no small one."""
+        """clock: monotonic seconds. on_end: called with the bytes of each large upload that is over."""
         self._small_bytes = small_bytes
         self._on_end = on_end
         self._clock = clock
@@ -134,7 +134,7 @@ class HeldBytes:
             room = self._room_of(upload)
             room.remove(upload, self._clock())
             if room is self._large:
-                self._on_end()
+                self._on_end(upload.num_bytes)
 
     def _add(self, upload: Upload, more: int) -> None:
         now_s = self._clock()
