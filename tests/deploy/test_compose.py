@@ -146,12 +146,15 @@ def test_a_page_of_another_name_is_not_answered() -> None:
         assert "${SITE:-localhost}" in hosts
 
 
-def test_servers_write_to_their_volume_alone() -> None:
-    for name in SERVERS:
+def test_servers_write_to_their_volume_alone_and_have_limits() -> None:
+    for name in (*SERVERS, "triton"):
         assert SERVICES[name]["read_only"] is True
         assert SERVICES[name]["tmpfs"][0] == "/tmp"
         assert SERVICES[name]["pids_limit"]
-    assert SERVICES["cpu"]["mem_limit"]
+        assert SERVICES[name]["cap_drop"] == ["ALL"]
+        assert SERVICES[name]["security_opt"] == ["no-new-privileges:true"]
+    for name in ("cpu", "replica"):  # of a GPU's servers the model says how much they need
+        assert SERVICES[name]["mem_limit"]
 
 
 def test_grafana_has_no_account_to_log_in_to() -> None:
