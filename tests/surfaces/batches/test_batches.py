@@ -164,6 +164,28 @@ async def test_an_item_that_ends_its_server_three_times_is_given_up(tmp_path: Pa
     assert "ended 3 times while it spoke this item" in items[0]["error"]["message"]
 
 
+async def test_an_item_that_ends_its_worker_three_times_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "FIRST_PAUSE_S", 0.01)
+    for method in ("finish", "fail"):  # the second is what the worker does about the first
+        original = getattr(BatchStore, method)
+
+        def end_worker(kept: BatchStore, job: Job, *given: Any, original: Any = original) -> Any:
+            if job.number == 1 and job.num_starts <= runner_module.MAX_STARTS:
+                raise MemoryError
+            return original(kept, job, *given)
+
+        monkeypatch.setattr(BatchStore, method, end_worker)
+    async with running(tmp_path) as (client, services):
+        made = await client.post(PATH, json={"items": [{"text": "First."}, {"text": "Second."}]})
+        batch = await ended(client, made.json()["id"])
+        items = (await client.get(f"{PATH}/{batch['id']}/items")).json()["items"]
+        assert counted(services, "tts_worker_failures_total", worker="batches") == runner_module.MAX_STARTS
+    assert [item["state"] for item in items] == ["failed", "done"]
+    assert "ended 3 times while it spoke this item" in items[0]["error"]["message"]
+
+
 async def test_a_restart_that_was_asked_for_counts_against_no_item(tmp_path: Path) -> None:
     id = ""
     for _ in range(4):
