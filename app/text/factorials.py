@@ -6,6 +6,8 @@ from typing import Final
 
 # ruff: noqa: RUF001, RUF002  signs are meant
 
+LETTERS: Final = ("k!", "m!", "n!")
+"""Factorials where an operator follows."""
 _MIN: Final = 3  # "1!=1" and "2!=2" are code
 _MAX: Final = 30  # longer products are written out by nobody
 _FACTORIAL = re.compile(

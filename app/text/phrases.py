@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass, field, replace
 
 from firstword.app.text.english import contexts, units, vocabulary
+from firstword.app.text.factorials import LETTERS as FACTORIALS
 from firstword.app.text.latex import OPERATORS as LATEX
 from firstword.app.text.latex import TEXT_OPENING
 from firstword.app.text.markup import HTML_OPENING
@@ -73,7 +74,23 @@ _WAITING = (
     "thur",
     "thurs",
     "fri",
-    *("b.", "d.", "r.", "mon.", "tue.", "tues.", "wed.", "thu.", "thur.", "thurs.", "fri.", "sat.", "sun."),
+    *(
+        "ed.",
+        "qtr.",
+        "b.",
+        "d.",
+        "r.",
+        "mon.",
+        "tue.",
+        "tues.",
+        "wed.",
+        "thu.",
+        "thur.",
+        "thurs.",
+        "fri.",
+        "sat.",
+        "sun.",
+    ),
 )  # the next word decides
 _OPENERS = frozenset(
     {*vocabulary.OPERATORS, *units.CODES, *contexts.STATES, *contexts.LETTERS, "AD", "A.D.", *_WAITING}
@@ -87,7 +104,9 @@ _CLOSED = re.compile(r"[,;:!?.][\"'”’)\]]*$")
 _STAYS_OPEN = re.compile(
     r"[\d½⅓⅔¼¾⅛][\s-]?"  # an abbreviated unit: "5 oz."
     r"(?:(?:fl\.? )?oz|ft|in|mi|lbs?|min|sec|hrs?|yd|tbsp|tsp|pt|qt|gal|mos?|wks?|yrs?|pcs?|pkg)\.$"
-    r"|(?:^|[\s(])\d{1,3}!$"  # a factorial: "5! = 120"
+    r"|(?:^|[\s(])(?:\d{1,3}|[kmn])!$"  # a factorial: "5! = 120"
+    r"|(?:^|[\s(])[2-9]s,$"  # one of several: "2s, 3s and 4s"
+    r"|^(?:ed\.|qtr\.|Dr,)$"
     rf"|\d\s?[AaPp]\.$|{vocabulary.HALF_APART.pattern}"  # half of the day: "9 a. m."
     r"|(?:^|[\s(])(?:[bdr]|mon|tues?|wed|thu|thurs?|fri|sat|sun)\.$"  # of a life or of a date, if one follows
     r"|/(?:sq|cu)\.$"
@@ -234,6 +253,8 @@ def _opens(word: str) -> bool:
         or word in _ENTITIES
         or word in ("|", "·", "•", "#", "~", "～", "〜")
         or word in vocabulary.ARROWS
+        or word in FACTORIALS
+        or (len(bare) == 3 and _QUOTIENT.fullmatch(bare))
         or TEXT_OPENING.search(word)
         or (word[:1] == "<" and HTML_OPENING.match(word))
         or vocabulary.MONTH_NAME.fullmatch(bare)
@@ -242,6 +263,7 @@ def _opens(word: str) -> bool:
     )
 
 
+_QUOTIENT = re.compile("[A-Za-z]/[A-Za-z]")
 _NUMBERED = frozenset(word for word in vocabulary.COUNTED if not word.endswith("."))
 _ROMAN_LETTERS = frozenset("IVXLCDM")
 _WAYS = frozenset("NSEW")
@@ -271,7 +293,7 @@ def _joins(phrase: str, word: str) -> bool:
         return False
     if phrase[-1] == "，" and not _GROUP.match(stripped) and phrase.strip() != "88，":
         return False
-    if stripped == "at" and _MONTH_AND_DAY.search(phrase):
+    if stripped in _LINKS and _LINKS[stripped].search(phrase):
         return True
     if _HAN.fullmatch(stripped):
         tail = _HAN_TAIL.search(phrase)
@@ -317,7 +339,13 @@ _GROUP = re.compile(r"[0-9]{3}(?![0-9])")
 _HALVES_APART = frozenset({"a.", "p.", "A.", "P."})
 _HALF = re.compile(r"\d\s?[AaPp]\.$")
 _ZIP = re.compile(r"\d{5}\b")
-_MONTH_AND_DAY = re.compile(r"(?<![\d/.-])\d\d?/\d\d?$")  # a time may follow: "12/25 at 4pm"
+_LISTED = re.compile(r"(?<!\S)[2-9]s,?$")
+_LINKS = {
+    "at": re.compile(r"(?<![\d/.-])\d\d?/\d\d?$"),  # a time may follow: "12/25 at 4pm"
+    "area": re.compile(r"(?<!\S)[2-9]\d\d$"),  # a code: "the 212 area code"
+    **dict.fromkeys(("and", "or"), _LISTED),  # "3s and 4s"
+}
+"""Behind what a small word belongs to the phrase."""
 
 
 def _is_in_street(phrase: str, word: str) -> bool:

@@ -121,6 +121,11 @@ PARTED = _words("cup cups teaspoon teaspoons tablespoon tablespoons inch inches 
 """Before one of these stands a fraction, rather than a score."""
 PAGED = _words("page pages step part slide episode question task")
 """Behind one of these "3/10" is so many of so many."""
+SPENT = _words(
+    "cost costs costing save saves saved lose loses lost pay pays paid spend spends spent worth earn earns "
+    "earned owe owes owed charge charges charged"
+)
+"""Behind one of these "$100s" are dollars, rather than bills."""
 AGED = _words("and but or who with at in is was now today")
 """Before one of these an age is said of somebody, rather than of the noun ahead."""
 VERSIONS = _words("version python release ubuntu node chapter section v")
@@ -304,6 +309,9 @@ STREETS = {
     **{"Cv": "Cove", "Pt": "Point", "Mnr": "Manor", "Hts": "Heights", "Gdns": "Gardens", "Brg": "Bridge"},
     **{"Ally": "Alley", "Byp": "Bypass", "Cswy": "Causeway", "Jct": "Junction", "Pky": "Parkway"},
 }
+ALONG = _words("on onto at along off near down up to from of and toward towards past via by")
+"""Behind one of these and a name "Dr" is a drive, before a name too where one of PLACED stands before."""
+PLACED = _words("live lives lived living turn turns turned located house home stay drive parked")
 STREET_WORDS = _words(
     "Street Avenue Boulevard Road Drive Lane Court Place Square Terrace Parkway Highway Expressway "
     "Freeway Circle Way Loop Trail Alley Plaza Row Crescent Broadway Path Pike Close Walk Gardens Mews "
@@ -357,6 +365,9 @@ STARTERS = _words(
     "Finally Only During Did Has Have Had Are Another Any Go Come See Call"
 )
 """Words in capitals that begin sentences rather than names."""
+
+GREETINGS = _words("Dear Hi Hello Hey Thanks Thank Bye Goodbye Welcome Congratulations Sorry Ask Tell Meet")
+"""Words in capitals before a title and a name."""
 
 ARTICLES = _words("a an the")
 LEADING_WORDS = ARTICLES | _words(

@@ -59,13 +59,48 @@ def is_counted(found: Match, context: Context) -> bool:
     start, numeral = found.start(), found["roman"]
     if not is_roman(numeral.upper()) or (start and found.string[start - 1] not in _OPENING):
         return False
-    word = next(iter(context.behind(start)), "")
+    word, article = _counted_by(numeral, context, start)
+    ahead = _ahead(found, context)
+    if numeral == "I" and article in _ONES and word not in _KINDS and _PAST.fullmatch(ahead):
+        return False  # "every Room I entered"
     if contexts.ROMAN_BEHIND.isdisjoint((word, f"{word}.")):
         name = word.capitalize()
-        is_long = len(numeral) > 1 or bool(found.groupdict().get("last"))
+        is_first = name == word and (
+            ahead in _LINKS or (word[-1:] == "s" and found.string[found.end() :] == ",")
+        )
+        is_long = len(numeral) > 1 or bool(found.groupdict().get("last")) or is_first
         if not is_long or contexts.ROMAN_BEHIND.isdisjoint((name, name.removesuffix("s"), f"{name}.")):
             return False
-    return _decide(_COUNTED, numeral, word, _ahead(found, context))
+    return _decide(_COUNTED, numeral, word, ahead)
+
+
+def _counted_by(numeral: str, context: Context, start: int) -> tuple[str, str]:
+    """The word that a numeral counts, past others ("Parts I and II"), and the one before it."""
+    words = [word for word in context.behind(start, 8) if word]
+    is_listed = f"{context.phrase.before}{context.text[:start]}".rstrip()[-1:] == ","
+    if numeral != "I" and words[:1] and (words[0] in _LINKS or is_listed):
+        at = 0
+        while at < len(words) and (words[at] in _LINKS or _LISTED.fullmatch(words[at])):
+            at += 1
+        words = words[at:] if at > (not is_listed) else words
+    return (*words[:2], "", "")[0], (*words[:2], "", "")[1].lower()
+
+
+_LINKS = frozenset(["and", "or", "to", "through"])
+_ONES = frozenset(["every", "each", "any", "the", "that", "this", "first", "last", "only"])
+_KINDS = frozenset(["War", "Phase", "Type", "Class", "Grade", "Level", "Stage", "Tier", "Category", "Group"])
+"""A numeral behind one of these stands before what is of that kind: "the Grade I listed house"."""
+_LISTED = re.compile("[IVX]+")
+_PAST = re.compile(r"[a-z]+ed")
+
+
+def is_item(found: Match, context: Context) -> bool:
+    """ "Section 3(iv)", within brackets behind what it is a part of."""
+    return is_roman(found["roman"].upper())
+
+
+def is_raised(found: Match, context: Context) -> bool:
+    return is_roman(found["roman"])
 
 
 def is_reign(found: Match, context: Context) -> bool:
@@ -102,7 +137,8 @@ def is_century(found: Match, context: Context) -> bool:
     if context.is_ahead(found.end(), contexts.CENTURY_BEFORE):
         return True
     behind = context.behind(found.start(), 2)  # "Henry the VIII"
-    return len(found["roman"]) > 1 and behind[:1] == ["the"] and behind[-1] in _NAMED
+    is_low = len(found["roman"]) > 1 and not set(found["roman"]) - set("IVX")
+    return is_low and behind[:1] == ["the"] and behind[-1] in _NAMED
 
 
 def is_roman(word: str) -> bool:

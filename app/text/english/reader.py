@@ -4,8 +4,9 @@ import re
 
 from firstword.app.text.english import contexts, units, vocabulary
 from firstword.app.text.english.context import Tag
-from firstword.app.text.english.tagger import OF_LIFE, SMALL_DAYS, begins_sentence, is_saint, tag
+from firstword.app.text.english.tagger import OF_LIFE, SMALL_DAYS, begins_sentence, is_drive, is_saint, tag
 from firstword.app.text.english.verbalizer import verbalize
+from firstword.app.text.factorials import LETTERS as FACTORIALS
 from firstword.app.text.factorials import part_factorials
 from firstword.app.text.phrases import Phrase
 
@@ -122,7 +123,7 @@ _WHOLE_AND_PART = re.compile(r"(?<=\d)  (?=\d+/)")
 
 def say_english(text: str, phrase: Phrase) -> str:
     """Return how a phrase is spoken. text: the phrase, cleaned; its neighbors decide between readings."""
-    if text.isalpha() and text.isascii() and not text.isupper() and text not in _LONGER:
+    if text.isalpha() and text.isascii() and not text.isupper() and not _is_longer(text):
         return vocabulary.SHORT_FORMS.get(text, text)
     if "=" in text:
         text = part_factorials(text)
@@ -148,11 +149,21 @@ def say_english(text: str, phrase: Phrase) -> str:
     return spoken
 
 
+def _is_longer(word: str) -> bool:
+    return word in _LONGER or (word[:1] in _ROMAN_LETTERS and _RAISED_NUMERAL.fullmatch(word) is not None)
+
+
+_ROMAN_LETTERS = ("I", "V", "X")
+_RAISED_NUMERAL = re.compile("[IVX]{2,8}(?:st|nd|rd|th)")
+
+
 def ends_no_sentence(word: str, phrase: Phrase) -> bool:
     """Whether an abbreviation's full stop never ends a sentence where it stands."""
     bare = word.strip(vocabulary.EDGES).rpartition(" ")[2]
     if bare == vocabulary.SAINT_OR_STREET:
         return is_saint(phrase)
+    if bare == "Dr." and is_drive(phrase):
+        return False
     return (
         (bare in vocabulary.TITLES and not phrase.text[:1].isdigit())
         or bare in vocabulary.COUNTED
@@ -216,8 +227,9 @@ def _is_special(text: str) -> bool:
         vocabulary.is_abbreviation(bare)
         or bare.removesuffix("'s").removesuffix("’s").isupper()
         or not bare.isascii()
-        or bare in _LONGER
+        or _is_longer(bare)
         or bare in _IONS
+        or text in FACTORIALS
         or "." in bare.rstrip(".")
         or bare.removesuffix(".") in vocabulary.SHORT_FORMS
         or _NAMES_OR_FUNCTION.fullmatch(text) is not None

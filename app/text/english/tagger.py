@@ -1,10 +1,12 @@
 """Tag the parts of an English phrase: of what class each is, from its own form and the words beside it."""
 
+import itertools
 import re
 from collections.abc import Iterator
 
 from firstword.app.text.addresses import find_addresses
-from firstword.app.text.english import contexts, rules, units, vocabulary
+from firstword.app.text.english import contexts, numbers, rules, units, vocabulary
+from firstword.app.text.english.conditions.dates import is_small_weekday
 from firstword.app.text.english.context import Context, Tag
 from firstword.app.text.english.numerals import is_roman
 from firstword.app.text.phrases import Phrase
@@ -29,12 +31,15 @@ _BEHIND_ORDINAL = {
 _TIME = re.compile(r"\d{1,2}:\d\d")
 _HOUR = re.compile(r"\d{1,2}(?:[:.]\d\d)?[ap]\.?m|\d{1,2}:\d\d", re.IGNORECASE)
 _HOURS = re.compile(r"1?\d[-–]1?\d")
+_BEFORE_HOURS = re.compile(r"[\d.,;:|)(–-]$|\d[ap]\.?m\.?$|^(?:hours|weekends)$", re.IGNORECASE)
 _SATURDAY_BEFORE = re.compile(r"\b(?:Sat|Saturday)\.? (?:&|and|or|-|–) $")
 _EARNING = re.compile(r"(?:[%\dk€£¥]|percent|[A-Z]{3})$")
 _CODE = re.compile(r"[A-Z]{1,4}-?\d[A-Z\d-]*")
 _DAYS = "|".join(vocabulary.WEEKDAYS)
 _DAY_BEFORE = re.compile(rf"\b(?:{_DAYS}) [-–]\s*$|\b(?:{_DAYS}), (?:{_DAYS}),? (?:&|and|or)\s*$")
-_RUN = re.compile(r"\s+|</?[a-z]+>|<\|[^<>\s]{1,20}\|>|[^\W\d_²³]+(?:['’][^\W\d_²³]+)*|.", re.DOTALL)
+_RUN = re.compile(
+    r"\s+|</?[a-z]+>|<\|[^<>\s]{1,20}\|>|[^\W\d_⁰¹²³⁴-⁹]+(?:['’][^\W\d_⁰¹²³⁴-⁹]+)*|.", re.DOTALL
+)
 
 
 def tag(text: str, phrase: Phrase) -> Iterator[Tag | str]:
@@ -94,10 +99,10 @@ def _told_form(word: str, following: str, phrase: Phrase) -> str | None:
         return "E T A" if _is_arrival(phrase) else None
     if word in contexts.MOUNTAINS:
         return contexts.MOUNTAINS[word] if following[:1].isupper() and following[1:].islower() else None
-    if word == "Dr":
-        return "Doctor" if _is_doctor(following, phrase) else None
+    if word in ("Dr", "Dr."):
+        return "Drive" if is_drive(phrase) else "Doctor" if _is_doctor(word, following, phrase) else None
     if word in _DEGREES:
-        is_scale = phrase.previous.lower() in ("degree", "degrees")
+        is_scale = _is_degree(word, phrase)
         return _DEGREES[word] + "." * (word[-1] == "." and not following[:1].islower()) if is_scale else None
     if word in contexts.COMPASS and _ORDINAL.match(following):
         return contexts.COMPASS[word]  # "E. 42nd St."
@@ -105,18 +110,29 @@ def _told_form(word: str, following: str, phrase: Phrase) -> str | None:
         form, words = _BEFORE[word]
         return form if following in words else None
     if word in SMALL_DAYS:
-        return _small_day(word, following)
+        return _small_day(word, following, phrase)
     if word in OF_LIFE:
         return OF_LIFE[word] if _is_of_life(following, phrase) else None
     unit = word.rstrip(".")
     return units.UNITS[unit][0] if phrase.previous.lower() == "per" and unit in units.SHORT else None
 
 
-def _small_day(word: str, following: str) -> str | None:
-    """The day of the week in small letters before its month: "mon jan 4", not "He sat. March came."."""
+def _is_degree(word: str, phrase: Phrase) -> bool:
+    """ "in degrees C", with a stop only behind how many, since "C." may be of a name."""
+    *_, before, last = ["", "", *phrase.before.lower().split()]
+    is_counted = before[-1:].isdigit() or before in _COUNTED or before.endswith(("teen", "ty"))
+    return last in ("degree", "degrees") and (word[-1] != "." or is_counted)
+
+
+_COUNTED = frozenset([*numbers.DIGITS, "ten", "eleven", "twelve", "hundred", "in", "of", "to", "few"])
+
+
+def _small_day(word: str, following: str, phrase: Phrase) -> str | None:
+    """The day of the week in small letters before its month: "mon jan 4", not "He sat. may be"."""
     day = word.rstrip(".").capitalize()
-    is_word = day in vocabulary.WORDS_TOO and following[:1].isupper()
-    return vocabulary.WEEKDAYS[day] if vocabulary.MONTH_NAME.fullmatch(following) and not is_word else None
+    if vocabulary.MONTH_NAME.fullmatch(following) is None or not is_small_weekday(word, phrase.previous):
+        return None
+    return None if day in vocabulary.WORDS_TOO and following[:1].isupper() else vocabulary.WEEKDAYS[day]
 
 
 def _counted_form(word: str, following: str, previous: str) -> str | None:
@@ -178,11 +194,9 @@ def is_weekday(word: str, phrase: Phrase) -> bool:
     if word == "Sun" and previous.lower() in contexts.SUNNY:
         return _HOUR.match(following) is not None
     if word in vocabulary.WORDS_TOO:
-        if (
-            _HOUR.match(following)
-            or _HOURS.fullmatch(following)
-            or (previous == "" and following in contexts.KEPT)
-        ):
+        if _HOUR.match(following) or (previous == "" and following in contexts.KEPT):
+            return True
+        if _HOURS.fullmatch(following) and (previous == "" or _BEFORE_HOURS.search(phrase.previous)):
             return True
         if phrase.previous[-1:] in ",;" and following in contexts.KEPT:
             return True
@@ -211,16 +225,16 @@ _OPEN_BRACKET = re.compile(r"\((?:[^()]*[,;])?\s*$")
 
 
 def _is_of_life(following: str, phrase: Phrase) -> bool:
-    """Of a person: within brackets before a date, or behind a name before a year."""
+    """Of a person: within brackets before a date, or behind a whole name before a year."""
     is_dated = _YEAR.match(following) is not None
     if phrase.text[:1] == "(" or _OPEN_BRACKET.search(phrase.before):
-        return is_dated or vocabulary.MONTH_NAME.fullmatch(following) is not None
-    return (
-        is_dated
-        and phrase.previous[:1].isupper()
-        and phrase.previous[1:2].islower()
-        and phrase.previous[-1] == ","
-    )
+        is_month = vocabulary.MONTH_NAME.fullmatch(following) is not None
+        return is_dated or (is_month and _WORDS_ONLY.search(phrase.before) is None)
+    return is_dated and _WHOLE_NAME.search(phrase.before.rstrip()) is not None
+
+
+_WORDS_ONLY = re.compile(r"\([^()\d]+$")
+_WHOLE_NAME = re.compile(r"(?:^|\s)[A-Z][\w.'’-]*(?: [a-z]{2,3})? [A-Z][a-z][\w'’-]*,$")
 
 
 def _is_saint_without_stop(phrase: Phrase) -> bool:
@@ -234,12 +248,36 @@ def _is_saint_without_stop(phrase: Phrase) -> bool:
     return not is_name and is_saint(phrase)
 
 
-def _is_doctor(following: str, phrase: Phrase) -> bool:
-    """ "Thanks Dr Lee", not "Oak Dr Apt 5"."""
+def _is_doctor(word: str, following: str, phrase: Phrase) -> bool:
+    """ "Thanks Dr Lee", not "Oak Dr Apt 5" or "on Rodeo Dr Beverly Hills"."""
+    if word == "Dr.":
+        return True
     is_name = following[:1].isupper() and following not in _BEHIND_STREET and phrase.text[-1:].isalpha()
-    return is_name and not phrase.previous[:1].isdigit() and phrase.previous not in contexts.STREET_NAMES
+    if phrase.previous[:1].isdigit() or phrase.previous in contexts.STREET_NAMES or not is_name:
+        return False
+    *_, before, last = ["", "", *phrase.before.split()]
+    is_first = last == "" or last in contexts.STARTERS or last in contexts.GREETINGS
+    is_name = last.istitle() and not vocabulary.is_weekday(last) and not vocabulary.MONTH_NAME.fullmatch(last)
+    return is_first or not is_name or (before[-1:].isalnum() and before not in contexts.ALONG)
 
 
+def is_drive(phrase: Phrase) -> bool:
+    """ "onto Rodeo Dr", "Oak Dr, Apt 5": behind its name, and not before that of a doctor."""
+    words = phrase.before.split()
+    following = phrase.following.strip(vocabulary.EDGES).rstrip(".")
+    names = list(itertools.takewhile(_STREET_NAME.fullmatch, reversed(words)))
+    if not names or names[0] in contexts.STARTERS or names[0] in contexts.GREETINGS:
+        return False
+    if following in _UNITS and (phrase.text[-1:] == "," or phrase.following[-1:] != ","):
+        return True
+    *_, verb, before = ["", "", *words[: len(words) - len(names)]]
+    if following[:1].isupper() and not begins_sentence(following):
+        return before == "onto" or (before in contexts.ALONG and verb in contexts.PLACED)
+    return before in contexts.ALONG
+
+
+_STREET_NAME = re.compile("[A-Z][a-z]+")
+_UNITS = frozenset(["Apt", "Suite", "Ste", "Unit"])
 _BEHIND_STREET = frozenset(
     {"Apt", "Suite", "Ste", "Unit", "North", "South", "East", "West", "N", "S", "E", "W"}
 )
@@ -257,7 +295,7 @@ _CLOCK = re.compile(r"\d+(?:[:.]\d\d)?\s?(?:[ap]\.?m|min|hour)?|(?:is|was)$", re
 
 _TOLD = frozenset(
     {
-        *("St", "Dr", *_DEGREES, "eta", *_BEFORE, *contexts.MOUNTAINS, *SMALL_DAYS),
+        *("St", "Dr", "Dr.", *_DEGREES, "eta", *_BEFORE, *contexts.MOUNTAINS, *SMALL_DAYS),
         *OF_LIFE,
         *(letters for letters in contexts.COMPASS if letters.endswith(".")),
         *(form for unit in units.SHORT for form in (unit, f"{unit}.")),

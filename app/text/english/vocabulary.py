@@ -371,7 +371,7 @@ SCALES = {
 SCALES |= {name.capitalize(): name for name in ("hundred", "thousand", "million", "billion", "trillion")}
 
 DOTTED = re.compile(r"(?:[A-Za-z]\.){2,}")
-_BEFORE_LAST = re.compile(r"^[A-Za-z.]{3,10}[/–-]")  # of two months: "Aug./Sept."
+_BEFORE_LAST = re.compile(r"^(?:[A-Za-z.]{3,10}|\d{1,2}(?:st|nd|rd|th)?)[/–-]")  # "Aug./Sept.", "1-Dec."
 INITIAL = re.compile(r"[A-Z]\.")
 
 EDGES = "\"'“”‘’()[],;:!?*_"  # what may stand around a word; full stops belong to it

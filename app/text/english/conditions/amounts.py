@@ -265,10 +265,27 @@ _THE = frozenset(["the"])
 
 
 def is_plural(found: Match, context: Context) -> bool:
-    """ "two 5s" and "100s of people", rather than so many seconds."""
+    """ "two 5s", "3s and 4s" and "100s of people", rather than so many seconds."""
+    start, end = found.start(), found.end()
     if found["digits"] in ("10", "100", "1000"):
-        return context.is_ahead(found.end(), contexts.OF) or context.is_behind(found.start(), _THE)
-    return len(found["digits"]) == 1 and context.is_behind(found.start(), _COUNT)
+        is_place = context.is_behind(start, _THE) and (
+            not context.ahead(end) or context.is_ahead(end, _PLACES)
+        )
+        return context.is_ahead(end, contexts.OF) or is_place
+    if len(found["digits"]) > 1:
+        return False
+    before = _LISTED_BEFORE.search(f"{context.phrase.before} {context.text[:start]}")
+    assert before is not None, found
+    is_listed = before["listed"] or _LISTED.match(f"{context.text[end:]} {context.phrase.following}")
+    following = context.phrase.following.strip(vocabulary.EDGES + ".").lower()
+    is_timed = before["word"].lower() in _TIMED or following.removesuffix("s") in contexts.TIMED
+    return context.is_behind(start, _COUNT) or (bool(is_listed) and not is_timed)
+
+
+_PLACES = frozenset(["place", "column", "digit", "and", "or"])
+_LISTED = re.compile(r"(?:,|,? (?:and|or)) [2-9]s(?!\w)")
+_LISTED_BEFORE = re.compile(r"(?P<word>\S*)\s*(?P<listed>(?:(?<!\S)[2-9]s(?:,|,?\s+(?:and|or))\s+)*)$")
+_TIMED = contexts.DURATIONS | contexts.WAITED | contexts.ABOUT | {"between", "from"}
 
 
 def is_improper_alone(found: Match, context: Context) -> bool:
@@ -363,6 +380,51 @@ def is_basis(found: Match, context: Context) -> bool:
     return float(found["number"].replace(",", "")) < 1000
 
 
+def is_spent(found: Match, context: Context) -> bool:
+    """ "saved $100s", not "a roll of $100s"."""
+    return context.is_behind(found.start(), contexts.SPENT) and not context.is_ahead(found.end(), contexts.OF)
+
+
+def is_money_with_part(found: Match, context: Context) -> bool:
+    """ "$2 1/2 million", not "$10 1/2 off"."""
+    is_apart = context.is_ahead(found.end(), contexts.PARTS_AHEAD)
+    return not is_apart and int(found["above"]) < int(found["below"]) and is_money(found, context)
+
+
+def is_karat(found: Match, context: Context) -> bool:
+    return context.is_ahead(found.end(), contexts.JEWELRY - _COLORS)
+
+
+_COLORS = frozenset(["white", "rose", "yellow"])  # of which so many thousands may be too
+_OTHER_SIDE = re.compile(r"(?:x\d+['′’])?")
+
+
+def is_foot(found: Match, context: Context) -> bool:
+    """ "a 10' ladder" and "4'x8' sheet"."""
+    other = _OTHER_SIDE.match(found.string, found.end())
+    return other is not None and context.is_ahead(other.end(), contexts.SIZED)
+
+
+def is_scale_alone(found: Match, context: Context) -> bool:
+    return not found["per"] or is_per(found, context)
+
+
+_BRACKETED = re.compile(r"(?<!\w)\([A-Za-z]\)$")
+_WORD = re.compile(r"[A-Za-z]*[a-z]{3}$")
+
+
+def is_note(found: Match, context: Context) -> bool:
+    """A note's number behind a word or a letter in brackets, neither a power nor a unit's."""
+    before = found.string[: found.start()]
+    word = _WORD.search(before)
+    is_word = word is not None and word[0] not in units.UNITS and word[0] not in vocabulary.FUNCTIONS
+    return not context.has_equals and (is_word or _BRACKETED.search(before) is not None)
+
+
+def is_factorial(found: Match, context: Context) -> bool:
+    return found.end() < len(found.string) or context.phrase.following[:1] in tuple("=/×*+")
+
+
 def is_rare_fraction(found: Match, context: Context) -> bool:
     """One that halves, thirds and their kin do not cover: "22/7", and any before "of"."""
     above, below = int(found["above"]), int(found["below"])
@@ -421,7 +483,7 @@ def is_multiple(found: Match, context: Context) -> bool:
     return not context.has_equals and _ALGEBRA.search(context.text) is None
 
 
-_ALGEBRA = re.compile(r"[²³^]|[\dx] [+−] ?\d*[a-z]?\b|x [-–] \d")
+_ALGEBRA = re.compile(r"[²³⁴-⁹^]|[\dx] [+−] ?\d*[a-z]?\b|x [-–] \d")
 
 
 def is_quotient(found: Match, context: Context) -> bool:

@@ -12,7 +12,8 @@ _YEAR = re.compile(r"(?:19|20)\d\d")
 def is_code(found: Match, context: Context) -> bool:
     start = found.start()
     last, before, *others = [*context.behind(start, 6), "", ""]
-    if (before == "digits" and last in ("is", "are", "were")) or (last == "digits" and before.isdigit()):
+    is_last = last == "digits" and before == str(len(found["digits"])) and others[:1] in (["last"], ["first"])
+    if (before == "digits" and last in ("is", "are", "were")) or is_last:
         return True
     is_year = _YEAR.fullmatch(found["digits"]) is not None
     if last in contexts.LINKS and before.isdecimal() and not counts(context.ahead(found.end())):
@@ -119,6 +120,56 @@ def is_dialed(found: Match, context: Context) -> bool:
     nearest = next((word for word in context.behind(start, 4) if word not in ("number", "is", "at")), "")
     is_helpline = nearest.lower() in contexts.HELPLINES and (is_call or not context.ahead(end))
     return is_helpline or context.is_behind(start, contexts.DIALED, 4)
+
+
+def is_no_count(found: Match, context: Context) -> bool:
+    """Digits that touch are no telephone before what they count."""
+    return not found[0].isdecimal() or not counts(context.ahead(found.end()))
+
+
+_PAGED = frozenset(["page", "pages", "pp", "lines", "verses", "between"])
+
+
+def is_local_number(found: Match, context: Context) -> bool:
+    """ "555-0123", not "500-1000 people" or "pages 100-1000"."""
+    start = found.start()
+    if counts(context.ahead(found.end())) or context.is_behind(start, _PAGED):
+        return False
+    first, second = map(int, found[0][:8].split("-"))
+    return first % 10 + second % 10 > 0 or context.is_behind(start, _CALLED, 3)
+
+
+_CALLED = contexts.DIALED | contexts.HELPLINES | {"telephone", "tel", "number", "fax", "text", "freephone"}
+_SPANNED = frozenset(["between", "from"])
+
+
+def is_called(found: Match, context: Context) -> bool:
+    """ "call us on 0800 1111", not "open 0800 1700"."""
+    start = found.start()
+    is_told = context.is_behind(start, _CALLED, 4) and not context.is_behind(start, _SPANNED)
+    return is_told or context.is_alone(start, found.end())
+
+
+_TOLL_FREE = frozenset(["number", "numbers", "line", "lines", "hotline", "call", "calls"])
+
+
+def is_toll_free(found: Match, context: Context) -> bool:
+    """ "1-800 numbers", not "pages 1-800"."""
+    return context.is_ahead(found.end(), _TOLL_FREE) or context.is_behind(found.start(), contexts.DIALED, 3)
+
+
+def is_area_code(found: Match, context: Context) -> bool:
+    return context.phrase.following.lower().startswith("code")
+
+
+def is_of_flight(found: Match, context: Context) -> bool:
+    """ "flight UA328": in two parts, as "flight 328" is."""
+    return [word.lower() for word in context.behind(found.start(), 2)[1:]] == ["flight"]
+
+
+def is_of_grades(found: Match, context: Context) -> bool:
+    """ "grades K-5", not "a K-12 school"."""
+    return context.behind(found.start(), 2)[1:] in (["grades"], ["Grades"])
 
 
 def is_filed(found: Match, context: Context) -> bool:

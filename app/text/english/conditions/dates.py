@@ -6,6 +6,8 @@ from firstword.app.text.english import contexts, vocabulary
 from firstword.app.text.english.conditions.condition import Match, counts
 from firstword.app.text.english.context import Context
 
+# ruff: noqa: RUF001  typographic dashes are meant
+
 
 def is_date(found: Match, context: Context) -> bool:
     first, second = int(found["first"]), int(found["second"])
@@ -71,13 +73,22 @@ def is_month(found: Match, context: Context) -> bool:
     groups = found.groupdict()
     if context.is_alone(found.start(), found.end()):
         return True
-    last = next(iter(context.behind(found.start())), "" if found.start() else context.phrase.previous)
-    if vocabulary.is_weekday(last.rstrip(".").capitalize()):
+    *_, before, last = ["", "", *f"{context.phrase.before} {context.text[: found.start()]}".split()]
+    last = last.strip(vocabulary.EDGES).rstrip(".")
+    if is_small_weekday(last, before) or vocabulary.is_weekday(last):
         return True
     if groups.get("year") or found[0][-2:] in ("st", "nd", "rd", "th"):
         return True
     is_first = not context.behind(found.start()) and found["month"] in ("sep", "dec", "jan")
     return is_first or context.is_behind(found.start(), contexts.MONTH_BEHIND)
+
+
+def is_small_weekday(word: str, before: str = "") -> bool:
+    """A day of the week in small letters; "sat" and "sun" only where no sentence has them as words."""
+    day = word.rstrip(".").capitalize()
+    if day in vocabulary.WORDS_TOO:
+        return before[-1:] in ("", *",;:(") or before.lower() in contexts.ON_DAY
+    return vocabulary.is_weekday(day)
 
 
 def is_from_month(found: Match, context: Context) -> bool:
@@ -115,6 +126,42 @@ def is_year_and_month(found: Match, context: Context) -> bool:
         return False
     named = contexts.FILES | contexts.NAMED_BY_CODE | contexts.ORDERS | contexts.CODES
     return not context.is_behind(found.start(), named, 2)
+
+
+def is_joined_month(found: Match, context: Context) -> bool:
+    """ "since 05-2019", not "Executive Order 05-2019"."""
+    last = context.phrase.before.rstrip()[-1:] if found.start() == 0 else ""
+    is_told = context.is_behind(found.start(), contexts.MONTH_OF_YEAR_BEHIND)
+    return is_told or last == ":" or context.is_alone(found.start(), found.end())
+
+
+_HALVES = re.compile(r"\d[ap][-–]\d{1,2}[ap]\b")
+_BEHIND_HOURS = contexts.CLOCK | contexts.KEPT | {"is", "hours", "daily", "weekdays", "weekends", "m-f"}
+_AHEAD_OF_HOURS = frozenset(["today", "tomorrow", "tonight", "on", "every", "daily", "and", "or", "weekdays"])
+
+
+def is_short_hour(found: Match, context: Context) -> bool:
+    """ "8a-5p" and "open 2p-3p", not "2p-3p transition"."""
+    both = next(both for both in _HALVES.finditer(found.string) if both.end() >= found.end())
+    halves, start = [one for one in both[0] if one in "ap"], found.string.rfind(" ", 0, both.start()) + 1
+    if halves == ["a", "p"] or context.is_alone(start, both.end()) or not context.ahead(both.end()):
+        return True
+    day = next(iter(context.behind(start)), "").rstrip(".")
+    is_behind = context.is_behind(start, _BEHIND_HOURS) or vocabulary.is_weekday(day)
+    return is_behind or context.is_ahead(both.end(), _AHEAD_OF_HOURS)
+
+
+_OPENING_HOURS = re.compile(
+    r"\d{1,2}(?::\d\d)?(?:[AaPp]\.?[Mm]?\.?)?[-–]\d.*|\d{1,2}(?::\d\d.*|[AaPp]\.?[Mm].*)"
+)
+_OPENED = frozenset(["open", "opens", "available", "hours", "closed", "weekdays"])
+
+
+def is_workdays(found: Match, context: Context) -> bool:
+    """ "M-F 9-5" and "open M-F 10 to 6", not "M-F 10 cm"."""
+    ahead = context.ahead(found.end())
+    is_open = ahead[:1].isdigit() and context.is_behind(found.start(), _OPENED)
+    return is_open or _OPENING_HOURS.fullmatch(ahead) is not None
 
 
 def is_next_year(found: Match, context: Context) -> bool:
@@ -195,6 +242,7 @@ _COUNTED_BEHIND = frozenset(["of", "between"])
 _CHANGED_TO = frozenset(["from", "to", "by"])
 
 
+_CONSTANT = frozenset(["constant", "real", "nominal", "adjusted", "inflation-adjusted"])  # of money
 _CURRENCIES = frozenset(["dollars", "euros", "pounds", "yen", "rupees"])
 
 
@@ -206,7 +254,7 @@ def is_year(found: Match, context: Context) -> bool:
         return not _measures(found, context)
     ahead = context.ahead(found.end())
     if ahead in _CURRENCIES:
-        return False
+        return context.is_behind(found.start(), _CONSTANT)
     return (
         not counts(ahead)
         or found["year"][1:] == "000"

@@ -28,15 +28,23 @@ from firstword.app.text.english.rules.patterns import (
 DIGITS = compile_rules(
     (
         "telephone.number",
-        r"(?<![\w.,$€£(])(?:(?:1[ .-])?(?:\(\d{3}\)[ -]?|\d{3}[ ./-])\d{3}[ .-]\d{4}|\d{3}-\d{4}"
-        r"|0\d{2,4} \d{3,4} \d{3,4}|1[38]00 \d{3} \d{3,4}|0[58]00 \d{4}"
+        r"(?<![\w.,$€£(])(?:(?:1[ .-])?(?:\(\d{3}\)[ -]?|\d{3}[ ./-])\d{3}[ .-]\d{4}"
+        r"|0\d{2,4} \d{3,4} \d{3,4}|1[38]00 \d{3} \d{3,4}"
         r"|0\d{4} \d{6}|0\d(?: \d\d){4}|(?!\d*000000(?!\d))\d{10,15})"
         r"(?:\sx(?P<extension>\d{1,5}))?"
         r"(?!\w|[.,]\d|-\d)",
+        codes.is_no_count,
     ),
+    (
+        "telephone.number",
+        r"(?<![\w.,$€£(])\d{3}-\d{4}(?:\sx(?P<extension>\d{1,5}))?(?!\w|[.,]\d|-\d)",
+        codes.is_local_number,
+    ),
+    ("telephone.number", r"(?<![\w.,$€£(])0[58]00 \d{4}(?P<extension>(?!))?(?!\w|[.,]\d|-)", codes.is_called),
     (
         "telephone.toll_free",
         r"(?<![\w.,$€£(-])1-8(?:00|33|44|55|66|77|88)(?P<extension>(?!))?(?!\w|[.,]\d|-)",
+        codes.is_toll_free,
     ),
     (
         "telephone.number",
@@ -125,7 +133,12 @@ DIGITS = compile_rules(
         r"(?<![\d/.-])(?P<first>0?[1-9]|1[0-2])/(?P<year>(?:19|20)\d\d)(?!\w|[/-]\d|[.,]\d)",
         dates.is_month_of_year,
     ),
-    ("date.year_and_month", r"(?<![\w/.,-])(?P<first>0[1-9])-(?P<year>(?:19|20)\d\d)(?!\w|[/-]|[.,]\d)"),
+    (
+        "date.year_and_month",
+        r"(?<![\w/.,-])(?P<first>0[1-9])-(?P<year>(?:19|20)\d\d)(?!\w|[/-]|[.,]\d)",
+        dates.is_joined_month,
+    ),
+    ("serial.groups", r"(?<![\w/.,-])0\d-\d{4}(?![\w/-]|[.,]\d)"),
     (
         "date.year_and_month",
         r"(?<![\w./-])(?P<year>(?:19|20)\d\d)-(?P<first>0[1-9]|1[0-2])(?![\w/-]|[.,:]\d)",
@@ -166,6 +179,7 @@ DIGITS = compile_rules(
     ("digits.code", r"(?<![\d.,$-])(?P<digits>\d{3,12})(?![\d.,]\d|\d|\w|%|/)", codes.is_code),
     ("digits.code", r"(?<![\d.,$-])(?P<digits>\d{3,12})(?![\d.,]\d|\d|\w|%|/)", codes.is_named),
     ("digits.code", r"(?<![\d.,$-])(?P<digits>\d{3})(?![\d.,]\d|\d|\w|%|/|:)", codes.is_dialed),
+    ("digits.code", r"(?<![\w.,$€£/-])(?P<digits>[2-9]\d\d)(?= area$)", codes.is_area_code),
     ("digits.code", r"(?<![\d.,$-])(?P<digits>\d{7,9})(?![\d.,]\d|\w|[%/:])", behind(contexts.DIALED)),
     (
         "date.day_first",
@@ -237,8 +251,13 @@ DIGITS = compile_rules(
     (
         "time.short_hour",
         r"(?<![\w.,:/-])(?P<hour>1[0-2]|[1-9])(?P<half>[ap])(?P<zone>(?!))?(?=[-–](?:1[0-2]|[1-9])[ap]\b)",
+        dates.is_short_hour,
     ),
-    ("time.short_hour", r"(?<=\d[ap][-–])(?P<hour>1[0-2]|[1-9])(?P<half>[ap])(?P<zone>(?!))?\b"),
+    (
+        "time.short_hour",
+        r"(?<=\d[ap][-–])(?P<hour>1[0-2]|[1-9])(?P<half>[ap])(?P<zone>(?!))?\b",
+        dates.is_short_hour,
+    ),
     ("time.hour", rf"(?<![\d.,:])(?<!\d/)(?P<hour>1[0-2]|0?[1-9]){HALF}{ZONE}(?!\w)"),
     (
         "serial.network",
@@ -270,6 +289,11 @@ DIGITS = compile_rules(
     ),
     ("measure.feet_and_inches", r"(?<![\w.,])(?P<feet>\d+)ft\s?(?P<inches>\d+)in(?!\w)"),
     (
+        "measure.foot",
+        r"(?:(?<![\w.+])|(?<=['′’]x))(?P<number>\d+)['′’](?:(?!\w)|(?=x\d))",
+        amounts.is_foot,
+    ),
+    (
         "measure.feet",
         r"(?P<number>\d+)['′’](?:(?!\w)|(?=x\d))",
         lambda found, context: (
@@ -278,11 +302,6 @@ DIGITS = compile_rules(
             or found.string[found.end() : found.end() + 1] == "x"
             or found.string[found.start() - 1 : found.start()] == "x"
         ),
-    ),
-    (
-        "measure.foot",
-        r"(?<![\w.+])(?P<number>\d+)['′’](?!\w)",
-        lambda found, context: context.is_ahead(found.end(), contexts.SIZED),
     ),
     ("measure.inches", r"(?P<number>\d+(?:\.\d+)?)(?:″|\"(?!\w)|\"(?=x\d)|''(?!\w))", amounts.has_inches),
     ("measure.degrees", r"(?<![\w.])(?P<number>\d+\.\d+)(?P<unit>[CF])\b"),
@@ -380,6 +399,7 @@ DIGITS = compile_rules(
     ("date.year", rf"(?<![\w,.])(?!1000){YEAR}(?![\w%°]|-\d)", dates.is_year),
     ("cardinal.scaled_apart", rf"(?<![A-Za-z]){NUMBER}\s(?P<scale>bn|tn|mln|mn)\b"),
     ("cardinal.letters", r"(?<![\w.])(?P<number>401)\(?(?P<letter>[kK])\b\)?"),
+    ("measure.karat", r"(?<![\w.,$€£])(?P<number>14|18|22|24)[kK]\b", amounts.is_karat),
     ("cardinal.scaled", rf"(?<![A-Za-z]){NUMBER}(?P<scale>[kKmMBT]|[bmt]n)\b(?!-(?!\d))", amounts.is_scale),
     (
         "ordinal.number",

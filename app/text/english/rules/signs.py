@@ -46,6 +46,12 @@ CURRENCIES = compile_rules(
         rf"(?P<sign>€)\s?(?P<whole>\d{{1,3}}(?:\.\d{{3}})*),(?P<cents>\d\d)(?!\d|[.,]\d){PER_PRICE}",
         amounts.is_money,
     ),
+    (
+        "money.fraction",
+        rf"(?P<sign>{SIGN})\s?(?P<whole>\d{{1,3}})\s(?P<above>\d)/(?P<below>[2348])(?![\d/])(?:[\s-]?{SCALE})?{PER_PRICE}",
+        amounts.is_money_with_part,
+    ),
+    ("money.many", rf"(?P<sign>{SIGN})(?P<number>100|1,?000)s\b", amounts.is_spent),
     ("money.decade", rf"(?P<sign>{SIGN})(?P<number>[1-9]0|[125]|100|1,?000)s\b"),
     (
         "money.amount",
@@ -72,6 +78,8 @@ OTHERS = compile_rules(
         r"(?:(?<=[A-Z]\d)|(?<=[A-Z]))\s?(?P<raised>[1-4])(?P<sign>[+-])(?![\w-])",
         codes.is_of_elements,
     ),
+    ("electronic.note", r"(?<=[\w)])[¹⁴-⁹][⁰¹²³⁴-⁹]?(?![⁰¹²³⁴-⁹\w(])", amounts.is_note),
+    ("electronic.note", r"(?:(?<=[a-z]{2}[.,;:!?])|(?<=[a-z][.!?][\"”’)]))[¹²³⁴-⁹][⁰¹²³⁴-⁹]?(?!\w)"),
     ("formula.power", r"(?<=[\w)])(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+)"),
     (
         "formula.by",
@@ -80,6 +88,7 @@ OTHERS = compile_rules(
         amounts.is_size,
     ),
     ("formula.factorial", r"(?<=\d)!(?=\s?[=+×*/)-])"),
+    ("formula.factorial", r"(?:(?<=\b[kmn])|(?<=[\d)]\)))!(?=[=+×*/)-]|$)", amounts.is_factorial),
     ("formula.sign", r"(?<=[\w)])\s?(?P<sign>=|\+|÷|×)\s?(?=[\w(√-])"),
     ("formula.minus", r"(?<=[a-z])\s?[-−–]\s?(?=[\d(])", amounts.is_formula),
     ("formula.minus", r"(?<=[\d)²³])\s?[-−–]\s?(?=[\d(])", amounts.is_formula),
@@ -111,6 +120,7 @@ OTHERS = compile_rules(
         r"(?:(?<=[\d%°])|(?<=[\w])(?<=\d[a-zA-Z])|(?<=[\d\s][apAP][mM])|(?<=\d[snrt][tdh])"
         r"|(?<=[ap]\.m\.)|(?<=\bnoon)|(?<=\bmidnight))\s?[-–—]\s?(?=[$€£¥₹]?\d)",
     ),
+    ("range.to", r"(?<=\d[\"″”])\s?[-–]\s?(?=\d+['′’])"),
     ("range.to", rf"(?<=\w)\s?[-–]\s?(?={vocabulary.MONTH}\s\d)", dates.is_from_month),
     ("range.to", rf"(?<=[a-z.])\s?[-–]\s?(?=\d\d?\s{vocabulary.MONTH}\b)", dates.is_behind_day_and_month),
     ("range.to", r"(?<=[A-Za-z])\s?[-–]\s?(?=\d)", amounts.is_from_measure),
@@ -143,8 +153,10 @@ OTHERS = compile_rules(
     ("cardinal.comma", r"(?<=V)/(?=\d+(?:\.\d+)?\s?A\b)", amounts.is_beside_volts),
     ("range.circa", r"(?<=\d)[-–]c\.\s?(?=\d)"),
     ("formula.root", r"√\s?(?=[\d(])"),
+    ("measure.unit", r"(?P<unit>°[CF])(?:/(?P<per>[A-Za-z]+))?(?!\w)", amounts.is_scale_alone),
 )
 AFTER_DIGIT = compile_rules(
+    ("abbreviation.hours", r"(?<=\d:\d\d)hrs\b\.?"),
     ("formula.times", r"(?<=\d)x(?=\d)", amounts.is_formula),
     ("formula.by", r"(?<=\d)x(?=\d)"),
     ("formula.multiple", r"(?<=\d)x\b", amounts.is_multiple),
@@ -171,6 +183,8 @@ CODES = compile_rules(
         "range.to",
         r"(?:(?<=\d [VAWCFK])|(?<=\d[VAWCFK]))\s?[-–—]\s?(?=\d+\s?[VAWCFK]\b)",
     ),
+    ("range.to", r"(?<=\bK)-(?=\d\d?(?![\w-]))", codes.is_of_grades),
+    ("serial.craft", r"(?<=[A-Z])(?P<digits>[1-9]\d\d)(?![.,]?\d|[\w-])", codes.is_of_flight),
     ("serial.craft", r"(?<![A-Za-z][A-Za-z])(?<=[A-Z])-?(?P<digits>[1-9]\d\d)(?![.,]?\d|[\w-])"),
     ("serial.plural", r"(?<=[A-Z])(?P<digits>\d{1,3})s\b"),
     ("serial.plural", r"(?<=[A-Z])-(?P<digits>\d{2,3})s\b"),

@@ -139,6 +139,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "initialism.letters": lambda fields, text: " ".join(text),
     "abbreviation.route": lambda fields, text: "Highway" if fields["road"] == "Hwy" else "Route",
     "abbreviation.floor": fixed("floor"),
+    "abbreviation.hours": fixed("hours"),
     "abbreviation.counted": lambda fields, text: f"{vocabulary.COUNTED[text]} ",
     "abbreviation.book": lambda fields, text: vocabulary.NUMBERED_BOOKS[value_of(fields, "book")],
     "abbreviation.word": named("spoken", str),
@@ -148,6 +149,11 @@ _WITH_NEIGHBORS: Final[Mapping[str, Callable[[Fields, str, bool], str]]] = {
     **dates.WITH_NEIGHBORS,
     **formulas.WITH_NEIGHBORS,
     "roman.ordinal": _reign,
+    "roman.raised": lambda fields, previous, is_counted: _reign(fields, previous, is_counted).removeprefix(
+        "\0"
+        if contexts.NAMES_BEFORE_ROMAN.fullmatch(previous) and previous not in contexts.NO_NAMES
+        else "the "
+    ),
     "roman.century": lambda fields, previous, is_counted: _reign(fields, previous, is_counted).removeprefix(
         "the " if previous.lower() == "the" else "\0"
     ),

@@ -91,6 +91,12 @@ def _range_of_money(fields: Fields, text: str) -> str:
     return f"{low} to {high} {_CURRENCIES[value_of(fields, 'sign')][1]}{_per(fields)}"
 
 
+def _money_with_part(fields: Fields, text: str) -> str:
+    """ "$2 1/2 million"."""
+    scale = f" {vocabulary.SCALES[fields['scale']]}" if fields["scale"] else ""
+    return f"{_fraction(fields, '')}{scale} {_CURRENCIES[value_of(fields, 'sign')][1]}{_per(fields)}"
+
+
 def _measure(fields: Fields, previous: str, is_counted: bool) -> str:
     amount, scale = value_of(fields, "number"), fields.get("scale")
     whole_unit = units.UNITS.get(f"{fields['unit']}/{fields.get('per')}")
@@ -141,6 +147,12 @@ def _several(digits: str) -> str:
     return plural(cardinal(digits)).removeprefix("one " if digits[1:] else "\0")
 
 
+def _many(fields: Fields, text: str) -> str:
+    """ "saved $100s"."""
+    spoken = _several(value_of(fields, "number").replace(",", ""))
+    return f"{spoken} of {_CURRENCIES[value_of(fields, 'sign')][1]}"
+
+
 def _basis_points(fields: Fields, previous: str, is_counted: bool) -> str:
     amount = value_of(fields, "number")
     return f"{number(amount)} basis {'point' if amount == '1' or is_counted else 'points'}"
@@ -172,6 +184,8 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "cardinal.scaled_apart": _scaled,
     "cardinal.per": lambda fields, text: f"{_per(fields)} ",
     "money.range": _range_of_money,
+    "money.fraction": _money_with_part,
+    "money.many": _many,
     "money.decade": lambda fields, text: _several(value_of(fields, "number")),
     "cardinal.european": lambda fields, text: number(
         f"{value_of(fields, 'number').replace('.', ',')}.{fields['decimals']}"
@@ -196,6 +210,7 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "measure.percentage": lambda fields, text: counted(value_of(fields, "number"), "percentage point"),
     "measure.points": lambda fields, text: f"{number(value_of(fields, 'number'))} points",
     "measure.unit": _unit,
+    "measure.karat": lambda fields, text: f"{number(value_of(fields, 'number'))} karat",
 }
 WITH_NEIGHBORS: Final[Mapping[str, Callable[[Fields, str, bool], str]]] = {
     "measure.basis": _basis_points,

@@ -125,6 +125,7 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "electronic.path": _path,
     "electronic.community": lambda fields, text: f"{fields['at']} slash ",
     "electronic.dot": fixed(" dot "),
+    "electronic.note": fixed(""),
     "electronic.handle": lambda fields, text: (
         f" at {say_address({**fields, 'user': None, 'path': None}, {**ENGLISH_MARKS, '_': ''}, by_digits)}"
     ),
