@@ -1,5 +1,7 @@
 """The normalizer takes anything, fast, from any thread."""
 
+import random
+import re
 import subprocess
 import sys
 import time
@@ -9,10 +11,12 @@ import pytest
 
 from firstword.app.text.chinese import contexts
 from firstword.app.text.normalize import Normalizer
+from firstword.bench.reading import read_cases
 from tests.text.examples import HOSTILE, SENTENCES, chinese_texts, random_texts
 
 LANGUAGES = ("en", "zh", "de")
 MAX_CHARS = 4096
+MAX_LONG_CHARS = 20_000
 ALLOWED_S = 2.0  # a hundred times what the slowest takes; a quadratic reading takes longer
 
 
@@ -60,6 +64,36 @@ def test_twenty_thousand_characters_of_chinese_take_no_long_time(normalizer: Nor
         began = time.process_time()
         normalizer((unit * 20_000)[:20_000], "zh")
         assert time.process_time() - began < 2 * ALLOWED_S, unit
+
+
+@pytest.fixture(scope="module")
+def pieces() -> list[str]:
+    """The runs of letters, of digits and the signs of which the cases of English are made."""
+    sources = [case.source for case in read_cases() if case.language == "en"]
+    return [piece for source in sources for piece in re.findall(r"[^\W\d_]+|\d+|.", source)]
+
+
+@pytest.mark.parametrize("joint", ["", " "])
+def test_english_of_what_cases_are_made_of_is_read(
+    joint: str, pieces: list[str], normalizer: Normalizer
+) -> None:
+    chooser = random.Random(7)
+    for _ in range(1000):
+        text = joint.join(chooser.choices(pieces, k=chooser.randrange(1, 40)))
+        assert normalizer(text, "en") == normalizer(text, "en-US"), text
+
+
+@pytest.mark.parametrize("joint", ["", " "])
+def test_long_english_of_what_cases_are_made_of_takes_no_long_time(
+    joint: str, pieces: list[str], normalizer: Normalizer
+) -> None:
+    chooser = random.Random(8)
+    for size in (1, 1, 2, 2, 3, 400):
+        unit = joint.join(chooser.choices(pieces, k=size)) + joint
+        text = (unit * (MAX_LONG_CHARS // len(unit) + 1))[:MAX_LONG_CHARS]
+        began = time.process_time()
+        normalizer(text, "en")
+        assert time.process_time() - began < ALLOWED_S, unit
 
 
 def test_threads_read_the_same_as_one_alone() -> None:

@@ -14,7 +14,7 @@ CODES = _words(
     "agent imei sku upc"
 )
 FILED = re.compile(
-    r"\b(?:(?i:docket|ref|reference|invoice|ticket|sku|po|upc|rma|id|ein)\b[.:]?|(?:Case|Claim|File)\b:?|(?:case|claim|file)(?::|\s+#)"
+    r"\b(?:(?i:docket|ref|reference|invoice|ticket|sku|po|upc|rma|id|ein)\b[.:]?|(?:Case|Claim|File)\b:?|(?:case|claim|file)(?::|\s+#)|(?i:order|booking)\s+#"
     r"|(?i:no)\.)\s*#?$",
     re.ASCII,
 )
@@ -87,6 +87,11 @@ SIZED = _words(
     "cable trailer truck beam section sections pipe pipes"
 )
 """Before one of these "10'" is of so many feet."""
+OF_DECADE = _words(
+    "sitcom sitcoms show shows song songs hit hits music rock pop disco movie movies film films band bands "
+    "style fashion theme party kid kids car cars classic classics icon throwback sound sounds vibe look house"
+)
+"""Before one of these "a 70s" is of those years."""
 TIMED = _words("timeout timer interval delay pause break countdown")
 # Behind "IU", the unit of a dose.
 DOSED = _words(
@@ -159,7 +164,8 @@ ALWAYS_AHEAD = _words(
 )
 """Beside one of these "24-7" is always, rather than a score."""
 CITIES = _words("nyc la sf brooklyn manhattan queens bronx")
-SCORES = _words("star stars points imo imho tbh")
+RATINGS = _words("score rating grade mark")
+SCORES = RATINGS | _words("star stars points review imo imho tbh")
 PRESSURE = _words("pressure bp")
 OF = _words("of")
 COMPARED_BEHIND = _words("is are was were be been to of at by from if when than with")
@@ -366,6 +372,12 @@ STARTERS = _words(
 )
 """Words in capitals that begin sentences rather than names."""
 
+JOBS = _words(
+    "Director Manager Engineer Developer Analyst Vice Editor Partner Counsel Associate Advisor Consultant "
+    "Scientist Designer Producer Executive Officer Architect Accountant Researcher Lecturer Fellow Software "
+    "Data Product Project Marketing Sales Technical Research"
+)
+"""Before one of these "Sr." is senior, rather than a sister."""
 GREETINGS = _words("Dear Hi Hello Hey Thanks Thank Bye Goodbye Welcome Congratulations Sorry Ask Tell Meet")
 """Words in capitals before a title and a name."""
 

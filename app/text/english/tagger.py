@@ -74,7 +74,12 @@ def _long_form(word: str, phrase: Phrase) -> str | None:
         return vocabulary.WEEKDAYS[word.rstrip(".")]
     if word in contexts.STREETS and phrase.previous[:1].isdigit() and phrase.previous[-1:].isalpha():
         return contexts.STREETS[word]
-    if word == "Sr." and following[:1].isupper() and not phrase.previous[:1].isupper():
+    if (
+        word == "Sr."
+        and following.istitle()
+        and following not in contexts.JOBS
+        and not phrase.previous[:1].isupper()
+    ):
         return "Sister"
     if word == "Co." and phrase.previous == "&":
         return "Company"

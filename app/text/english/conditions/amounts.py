@@ -343,8 +343,8 @@ def is_minute_of_match(found: Match, context: Context) -> bool:
     return is_told and _SCORER.search(before) is not None
 
 
-_MEASURED = re.compile(r"(?<![\w.])\d+(?:\.\d+)?\s?(?P<unit>[A-Za-z]{1,4})$")
-_MEASURE = re.compile(r"\d+(?:\.\d+)?\s?(?P<unit>[A-Za-z]{1,4})\b(?!-)")
+_MEASURED = re.compile(r"(?<![\w.])\d+(?:\.\d+)?\s?(?P<unit>[A-Za-z]{1,4}[²³]?)$")
+_MEASURE = re.compile(r"\d+(?:\.\d+)?\s?(?P<unit>[A-Za-z]{1,4}[²³]?)(?![\w-])")
 _DIMENSIONS = (
     frozenset(["s", "sec", "secs", "min", "mins", "h", "hr", "hrs", "ms"]),
     frozenset(["mm", "cm", "m", "km"]),
@@ -425,6 +425,14 @@ def is_factorial(found: Match, context: Context) -> bool:
     return found.end() < len(found.string) or context.phrase.following[:1] in tuple("=/×*+")
 
 
+_TERM = re.compile(r"(?:\d+|\d*[a-z])[²³⁴-⁹]?(?!\w)")
+
+
+def is_power_ahead(found: Match, context: Context) -> bool:
+    """ "a² - b²", not "x² - so called"."""
+    return _TERM.match(found.string[found.end() :] or context.phrase.following) is not None
+
+
 def is_rare_fraction(found: Match, context: Context) -> bool:
     """One that halves, thirds and their kin do not cover: "22/7", and any before "of"."""
     above, below = int(found["above"]), int(found["below"])
@@ -466,6 +474,8 @@ def is_score(found: Match, context: Context) -> bool:
     if ahead == "of" or ahead in units.UNITS or ahead in contexts.PARTED:
         return False
     last, verb, *_ = [*context.behind(found.start(), 2), "", ""]
+    if last == "of" and verb.lower() in contexts.RATINGS:
+        return True
     if found["below"] not in ("5", "10", "100"):
         return last.lower() in contexts.SCORED or last.lower() == "got"
     is_given = last in ("it", "a") and verb.lower() in contexts.GIVEN and not ahead

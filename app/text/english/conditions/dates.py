@@ -32,6 +32,7 @@ def is_military(found: Match, context: Context) -> bool:
     return bool(has_hours and (found["hour"][0] == "0" or is_at or is_fixed or is_until))
 
 
+_SPANS = (["week"], ["weekend"], ["night"], ["morning"])
 _DUE = frozenset(["by", "until", "till", "before", "after", "since", "due", "through", "eod", "cob"])
 _COMMON_PARTS = frozenset({(1, 2), (1, 3), (2, 3), (1, 4), (3, 4)})
 
@@ -41,7 +42,7 @@ def is_month_and_day(found: Match, context: Context) -> bool:
     if not is_date(found, context) or context.ahead(found.end()) == "of":
         return False
     behind = context.behind(found.start())
-    if behind == ["on"]:
+    if behind == ["on"] or (behind == ["of"] and context.behind(found.start(), 2)[1:] in _SPANS):
         return True
     if behind and vocabulary.is_weekday(behind[0].rstrip(".")):
         return not context.is_ahead(found.end(), contexts.PARTS_AHEAD | contexts.PARTED)
@@ -229,6 +230,8 @@ def is_decade(found: Match, context: Context, digits: str) -> bool:
 
 def is_bare_decade(found: Match, context: Context) -> bool:
     """ "30s" only after a word such as "the"; the later ones unless somebody waits for so long."""
+    if found["digits"] >= "50" and context.is_ahead(found.end(), contexts.OF_DECADE):
+        return True
     if found["digits"] in ("60", "70", "80", "90") and not context.is_behind(found.start(), _IN):
         waited = contexts.WAITED | contexts.DURATIONS | contexts.ABOUT | contexts.ARTICLES
         if not context.is_behind(found.start(), waited - contexts.DECADE_BEHIND):

@@ -66,7 +66,7 @@ def _money(fields: Fields, previous: str, is_counted: bool) -> str:
     of_cents = f"{cardinal(str(cents))} {hundredth if cents == 1 or is_counted else hundredths}"
     if cents and not whole.strip("0"):
         return of_cents + per
-    spoken = f"{cardinal(whole)} {one if whole == '1' else several}"
+    spoken = f"{cardinal(whole or '0')} {one if whole == '1' else several}"
     if not cents:
         return spoken + per
     return f"{spoken} {of_cents}{per}" if len(decimals) == 1 else f"{spoken} and {of_cents}{per}"
