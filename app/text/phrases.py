@@ -95,7 +95,7 @@ _WAITING = (
 _OPENERS = frozenset(
     {*vocabulary.OPERATORS, *units.CODES, *contexts.STATES, *contexts.LETTERS, "AD", "A.D.", *_WAITING}
 )
-_BEFORE_NUMBER = frozenset({*units.CODES, "AD", "A.D.", "BC", "B.C."})
+_BEFORE_NUMBER = frozenset({*units.CODES, "M-F", "AD", "A.D.", "BC", "B.C."})
 _STREET = re.compile(r"\d{1,5}[A-Z]?(?: (?:[NSEW]\.?){1,2})?(?: (?:[A-Z][\w.'’-]*|\d+(?:st|nd|rd|th))){0,4}")
 _STREET_WORD = re.compile(r"(?:[A-Z][\w.'’-]*|\d+(?:st|nd|rd|th)),?")
 _STREET_KINDS = frozenset({*contexts.STREETS, *contexts.STREET_WORDS})

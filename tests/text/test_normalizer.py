@@ -80,7 +80,7 @@ def test_english_of_what_cases_are_made_of_is_read(
     chooser = random.Random(7)
     for _ in range(1000):
         text = joint.join(chooser.choices(pieces, k=chooser.randrange(1, 40)))
-        assert normalizer(text, "en") == normalizer(text, "en-US"), text
+        assert not set(normalizer(text, "en")) & set("0123456789"), text
 
 
 @pytest.mark.parametrize("joint", ["", " "])

@@ -87,6 +87,15 @@ SIZED = _words(
     "cable trailer truck beam section sections pipe pipes"
 )
 """Before one of these "10'" is of so many feet."""
+ORBITALS = _words(
+    "orbital orbitals transition transitions excitation electron electrons state states subshell"
+)
+"""Before one of these "2p-3p" are of an atom, rather than times."""
+SEVERAL_BEHIND = _words(
+    "the these those all both his her their my our your got get gets rated rates rolled roll rolls drew "
+    "draw aged ages see saw score scores scored give gives gave given mostly only odd even"
+)
+"""Behind one of these "3s and 4s" are threes and fours, rather than seconds."""
 OF_DECADE = _words(
     "sitcom sitcoms show shows song songs hit hits music rock pop disco movie movies film films band bands "
     "style fashion theme party kid kids car cars classic classics icon throwback sound sounds vibe look house"
@@ -315,7 +324,7 @@ STREETS = {
     **{"Cv": "Cove", "Pt": "Point", "Mnr": "Manor", "Hts": "Heights", "Gdns": "Gardens", "Brg": "Bridge"},
     **{"Ally": "Alley", "Byp": "Bypass", "Cswy": "Causeway", "Jct": "Junction", "Pky": "Parkway"},
 }
-ALONG = _words("on onto at along off near down up to from of and toward towards past via by")
+ALONG = _words("on onto at along off near down up toward towards past via")
 """Behind one of these and a name "Dr" is a drive, before a name too where one of PLACED stands before."""
 PLACED = _words("live lives lived living turn turns turned located house home stay drive parked")
 STREET_WORDS = _words(

@@ -145,7 +145,9 @@ def say_english(text: str, phrase: Phrase) -> str:
     # A full stop may have ended both an abbreviation and the sentence.
     has_lost_stop = text.endswith(".") and spoken and not spoken.endswith(".")
     if has_lost_stop and not ends_no_sentence(text, phrase):
-        spoken += "." if not phrase.following or begins_sentence(phrase.following) else ""
+        is_title_behind = text == "ed." and phrase.following[:1].isupper()  # "2nd ed. Oxford: Press"
+        is_end = not phrase.following or is_title_behind or begins_sentence(phrase.following)
+        spoken += "." if is_end else ""
     return spoken
 
 

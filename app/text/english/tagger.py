@@ -31,7 +31,7 @@ _BEHIND_ORDINAL = {
 _TIME = re.compile(r"\d{1,2}:\d\d")
 _HOUR = re.compile(r"\d{1,2}(?:[:.]\d\d)?[ap]\.?m|\d{1,2}:\d\d", re.IGNORECASE)
 _HOURS = re.compile(r"1?\d[-–]1?\d")
-_BEFORE_HOURS = re.compile(r"[\d.,;:|)(–-]$|\d[ap]\.?m\.?$|^(?:hours|weekends)$", re.IGNORECASE)
+_BEFORE_HOURS = re.compile(r"[\d.,;:|)(–-]$|\d[ap]\.?m\.?$|^(?:Hours|Weekends|Open|Closed)$", re.IGNORECASE)
 _SATURDAY_BEFORE = re.compile(r"\b(?:Sat|Saturday)\.? (?:&|and|or|-|–) $")
 _EARNING = re.compile(r"(?:[%\dk€£¥]|percent|[A-Z]{3})$")
 _CODE = re.compile(r"[A-Z]{1,4}-?\d[A-Z\d-]*")
@@ -107,7 +107,7 @@ def _told_form(word: str, following: str, phrase: Phrase) -> str | None:
     if word in ("Dr", "Dr."):
         return "Drive" if is_drive(phrase) else "Doctor" if _is_doctor(word, following, phrase) else None
     if word in _DEGREES:
-        is_scale = _is_degree(word, phrase)
+        is_scale = _is_degree(word, following, phrase)
         return _DEGREES[word] + "." * (word[-1] == "." and not following[:1].islower()) if is_scale else None
     if word in contexts.COMPASS and _ORDINAL.match(following):
         return contexts.COMPASS[word]  # "E. 42nd St."
@@ -122,11 +122,11 @@ def _told_form(word: str, following: str, phrase: Phrase) -> str | None:
     return units.UNITS[unit][0] if phrase.previous.lower() == "per" and unit in units.SHORT else None
 
 
-def _is_degree(word: str, phrase: Phrase) -> bool:
+def _is_degree(word: str, following: str, phrase: Phrase) -> bool:
     """ "in degrees C", with a stop only behind how many, since "C." may be of a name."""
     *_, before, last = ["", "", *phrase.before.lower().split()]
     is_counted = before[-1:].isdigit() or before in _COUNTED or before.endswith(("teen", "ty"))
-    return last in ("degree", "degrees") and (word[-1] != "." or is_counted)
+    return last in ("degree", "degrees") and (word[-1] != "." or is_counted or not following)
 
 
 _COUNTED = frozenset([*numbers.DIGITS, "ten", "eleven", "twelve", "hundred", "in", "of", "to", "few"])
@@ -135,7 +135,9 @@ _COUNTED = frozenset([*numbers.DIGITS, "ten", "eleven", "twelve", "hundred", "in
 def _small_day(word: str, following: str, phrase: Phrase) -> str | None:
     """The day of the week in small letters before its month: "mon jan 4", not "He sat. may be"."""
     day = word.rstrip(".").capitalize()
-    if vocabulary.MONTH_NAME.fullmatch(following) is None or not is_small_weekday(word, phrase.previous):
+    if vocabulary.MONTH_NAME.fullmatch(following) is None or not is_small_weekday(
+        word, phrase.previous, following
+    ):
         return None
     return None if day in vocabulary.WORDS_TOO and following[:1].isupper() else vocabulary.WEEKDAYS[day]
 
@@ -201,7 +203,7 @@ def is_weekday(word: str, phrase: Phrase) -> bool:
     if word in vocabulary.WORDS_TOO:
         if _HOUR.match(following) or (previous == "" and following in contexts.KEPT):
             return True
-        if _HOURS.fullmatch(following) and (previous == "" or _BEFORE_HOURS.search(phrase.previous)):
+        if _HOURS.fullmatch(following) and _may_precede_day(phrase.previous):
             return True
         if phrase.previous[-1:] in ",;" and following in contexts.KEPT:
             return True
@@ -212,6 +214,14 @@ def is_weekday(word: str, phrase: Phrase) -> bool:
     return following[:1].isdigit() or following in ("-", "–")
 
 
+def _may_precede_day(previous: str) -> bool:
+    """Whether "Sat 10-12" is of a day there: "brunch Sat 10-12", not "They Sat 10-12" or "The Sun 3-5"."""
+    if previous.islower() and previous.isalpha():
+        return previous not in contexts.ARTICLES and previous not in _PRONOUNS
+    return previous == "" or _BEFORE_HOURS.search(previous) is not None
+
+
+_PRONOUNS = frozenset(["he", "she", "it", "we", "you", "they", "who", "that"])
 _BEFORE = {
     "WW": ("World War", frozenset({"I", "II", "III", "1", "2", "3"})),
     "Sec.": ("Secretary", frozenset({"of", "for"})),
@@ -235,10 +245,13 @@ def _is_of_life(following: str, phrase: Phrase) -> bool:
     if phrase.text[:1] == "(" or _OPEN_BRACKET.search(phrase.before):
         is_month = vocabulary.MONTH_NAME.fullmatch(following) is not None
         return is_dated or (is_month and _WORDS_ONLY.search(phrase.before) is None)
-    return is_dated and _WHOLE_NAME.search(phrase.before.rstrip()) is not None
+    name = phrase.before.rstrip()
+    is_apart = phrase.following[-1:] in ",;" and _NAME.search(name) is not None
+    return is_dated and (is_apart or _WHOLE_NAME.search(name) is not None)
 
 
 _WORDS_ONLY = re.compile(r"\([^()\d]+$")
+_NAME = re.compile(r"[A-Z][a-z][\w'’-]*,$")
 _WHOLE_NAME = re.compile(r"(?:^|\s)[A-Z][\w.'’-]*(?: [a-z]{2,3})? [A-Z][a-z][\w'’-]*,$")
 
 

@@ -277,15 +277,14 @@ def is_plural(found: Match, context: Context) -> bool:
     before = _LISTED_BEFORE.search(f"{context.phrase.before} {context.text[:start]}")
     assert before is not None, found
     is_listed = before["listed"] or _LISTED.match(f"{context.text[end:]} {context.phrase.following}")
-    following = context.phrase.following.strip(vocabulary.EDGES + ".").lower()
-    is_timed = before["word"].lower() in _TIMED or following.removesuffix("s") in contexts.TIMED
-    return context.is_behind(start, _COUNT) or (bool(is_listed) and not is_timed)
+    is_said = before["word"] == "" or before["word"].lower() in contexts.SEVERAL_BEHIND
+    is_timed = context.phrase.following.strip(".,").lower().removesuffix("s") in contexts.TIMED
+    return context.is_behind(start, _COUNT) or (bool(is_listed) and is_said and not is_timed)
 
 
 _PLACES = frozenset(["place", "column", "digit", "and", "or"])
 _LISTED = re.compile(r"(?:,|,? (?:and|or)) [2-9]s(?!\w)")
 _LISTED_BEFORE = re.compile(r"(?P<word>\S*)\s*(?P<listed>(?:(?<!\S)[2-9]s(?:,|,?\s+(?:and|or))\s+)*)$")
-_TIMED = contexts.DURATIONS | contexts.WAITED | contexts.ABOUT | {"between", "from"}
 
 
 def is_improper_alone(found: Match, context: Context) -> bool:
@@ -410,15 +409,16 @@ def is_scale_alone(found: Match, context: Context) -> bool:
 
 
 _BRACKETED = re.compile(r"(?<!\w)\([A-Za-z]\)$")
-_WORD = re.compile(r"[A-Za-z]*[a-z]{3}$")
+_WORD = re.compile(r"[A-Za-z]{3,}$")
 
 
 def is_note(found: Match, context: Context) -> bool:
-    """A note's number behind a word or a letter in brackets, neither a power nor a unit's."""
+    """A note's number behind a word, or a letter in brackets behind one, neither a power nor a unit's."""
     before = found.string[: found.start()]
     word = _WORD.search(before)
     is_word = word is not None and word[0] not in units.UNITS and word[0] not in vocabulary.FUNCTIONS
-    return not context.has_equals and (is_word or _BRACKETED.search(before) is not None)
+    is_letter = len(context.phrase.previous) > 1 and context.phrase.previous.isalpha()
+    return not context.has_equals and (is_word or (is_letter and _BRACKETED.search(before) is not None))
 
 
 def is_factorial(found: Match, context: Context) -> bool:

@@ -76,7 +76,7 @@ def is_month(found: Match, context: Context) -> bool:
         return True
     *_, before, last = ["", "", *f"{context.phrase.before} {context.text[: found.start()]}".split()]
     last = last.strip(vocabulary.EDGES).rstrip(".")
-    if is_small_weekday(last, before) or vocabulary.is_weekday(last):
+    if is_small_weekday(last, before, found["month"]) or vocabulary.is_weekday(last):
         return True
     if groups.get("year") or found[0][-2:] in ("st", "nd", "rd", "th"):
         return True
@@ -84,12 +84,15 @@ def is_month(found: Match, context: Context) -> bool:
     return is_first or context.is_behind(found.start(), contexts.MONTH_BEHIND)
 
 
-def is_small_weekday(word: str, before: str = "") -> bool:
-    """A day of the week in small letters; "sat" and "sun" only where no sentence has them as words."""
+def is_small_weekday(word: str, before: str, month: str) -> bool:
+    """A day of the week in small letters; not "He sat. may be" or "the sun. march on"."""
     day = word.rstrip(".").capitalize()
-    if day in vocabulary.WORDS_TOO:
+    if day in vocabulary.WORDS_TOO and month in _VERBS:
         return before[-1:] in ("", *",;:(") or before.lower() in contexts.ON_DAY
     return vocabulary.is_weekday(day)
+
+
+_VERBS = frozenset(["may", "march", "mar"])
 
 
 def is_from_month(found: Match, context: Context) -> bool:
@@ -136,33 +139,26 @@ def is_joined_month(found: Match, context: Context) -> bool:
     return is_told or last == ":" or context.is_alone(found.start(), found.end())
 
 
-_HALVES = re.compile(r"\d[ap][-–]\d{1,2}[ap]\b")
-_BEHIND_HOURS = contexts.CLOCK | contexts.KEPT | {"is", "hours", "daily", "weekdays", "weekends", "m-f"}
-_AHEAD_OF_HOURS = frozenset(["today", "tomorrow", "tonight", "on", "every", "daily", "and", "or", "weekdays"])
+_LAST_HOUR = re.compile(r"[ap]?(?:[-–]\d{1,2}[ap])?")
 
 
 def is_short_hour(found: Match, context: Context) -> bool:
-    """ "8a-5p" and "open 2p-3p", not "2p-3p transition"."""
-    both = next(both for both in _HALVES.finditer(found.string) if both.end() >= found.end())
-    halves, start = [one for one in both[0] if one in "ap"], found.string.rfind(" ", 0, both.start()) + 1
-    if halves == ["a", "p"] or context.is_alone(start, both.end()) or not context.ahead(both.end()):
-        return True
-    day = next(iter(context.behind(start)), "").rstrip(".")
-    is_behind = context.is_behind(start, _BEHIND_HOURS) or vocabulary.is_weekday(day)
-    return is_behind or context.is_ahead(both.end(), _AHEAD_OF_HOURS)
+    """ "open 2p-3p", not "2p-3p transition"."""
+    last = _LAST_HOUR.match(found.string, found.end())
+    return last is not None and not context.is_ahead(last.end(), contexts.ORBITALS)
 
 
-_OPENING_HOURS = re.compile(
-    r"\d{1,2}(?::\d\d)?(?:[AaPp]\.?[Mm]?\.?)?[-–]\d.*|\d{1,2}(?::\d\d.*|[AaPp]\.?[Mm].*)"
+_HOURS_BEHIND = re.compile(
+    r"\s*\d{1,2}(?:(?::\d\d)?(?:\s?[AaPp]\.?[Mm]?\.?)?\s?[-–]\s?\d|:\d\d|\s?[AaPp]\.?[Mm]|$)"
 )
-_OPENED = frozenset(["open", "opens", "available", "hours", "closed", "weekdays"])
+_SPAN = frozenset(["", "to", "until", "till", "hours"])
 
 
 def is_workdays(found: Match, context: Context) -> bool:
-    """ "M-F 9-5" and "open M-F 10 to 6", not "M-F 10 cm"."""
-    ahead = context.ahead(found.end())
-    is_open = ahead[:1].isdigit() and context.is_behind(found.start(), _OPENED)
-    return is_open or _OPENING_HOURS.fullmatch(ahead) is not None
+    """ "M-F 9-5" and "M-F 10 to 6", not "M-F 10 cm"."""
+    ahead = found.string[found.end() :]
+    is_hour = _HOURS_BEHIND.match(ahead) is not None
+    return is_hour and (not ahead.strip().isdecimal() or context.phrase.following in _SPAN)
 
 
 def is_next_year(found: Match, context: Context) -> bool:

@@ -48,7 +48,7 @@ CURRENCIES = compile_rules(
     ),
     (
         "money.fraction",
-        rf"(?P<sign>{SIGN})\s?(?P<whole>\d{{1,3}})\s(?P<above>\d)/(?P<below>[2348])(?![\d/])(?:[\s-]?{SCALE})?{PER_PRICE}",
+        rf"(?P<sign>{SIGN})\s?(?P<whole>\d{{1,3}})\s(?P<above>\d)/(?P<below>[2348])(?!\w|/\d)(?:[\s-]?{SCALE})?{PER_PRICE}",
         amounts.is_money_with_part,
     ),
     ("money.many", rf"(?P<sign>{SIGN})(?P<number>100|1,?000)s\b", amounts.is_spent),
@@ -93,7 +93,7 @@ OTHERS = compile_rules(
     ("formula.minus", r"(?<=[a-z])\s?[-−–]\s?(?=[\d(])", amounts.is_formula),
     (
         "formula.minus",
-        r"(?<=\b[a-z][²³⁴-⁹])(?<!\d\s[a-z].)(?<!\d[a-z].)\s?[-−–](?:\s?(?=\w)|$)",
+        r"(?<=[a-z][²³⁴-⁹])(?<![A-Za-z]{2}.)(?<!\d\sm.)(?<!\dm.)\s?[-−–](?:\s?(?=\w)|$)",
         amounts.is_power_ahead,
     ),
     ("formula.minus", r"(?<=[\d)²³])\s?[-−–]\s?(?=[\d(])", amounts.is_formula),
