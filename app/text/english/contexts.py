@@ -84,7 +84,8 @@ AGO = _words("ago later left remaining earlier")
 SIZES = _words("tall high wide long deep thick x by")
 SIZED = _words(
     "ladder ladders ceiling ceilings pole poles wall walls fence boat board boards sheet sheets rope cord "
-    "cable trailer truck beam section sections pipe pipes"
+    "cable trailer truck beam section sections pipe pipes rug rugs tent tents "
+    "banner banners panel panels plywood tarp mat shed"
 )
 """Before one of these "10'" is of so many feet."""
 ORBITALS = _words(

@@ -94,13 +94,9 @@ _LISTED = re.compile("[IVX]+")
 _PAST = re.compile(r"[a-z]+ed")
 
 
-def is_item(found: Match, context: Context) -> bool:
-    """ "Section 3(iv)", within brackets behind what it is a part of."""
+def is_any(found: Match, context: Context) -> bool:
+    """ "XIVth" and, behind what it is a part of, "3(iv)"."""
     return is_roman(found["roman"].upper())
-
-
-def is_raised(found: Match, context: Context) -> bool:
-    return is_roman(found["roman"])
 
 
 def is_reign(found: Match, context: Context) -> bool:

@@ -395,7 +395,7 @@ def is_karat(found: Match, context: Context) -> bool:
 
 
 _COLORS = frozenset(["white", "rose", "yellow"])  # of which so many thousands may be too
-_OTHER_SIDE = re.compile(r"(?:x\d+['′’])?")
+_OTHER_SIDE = re.compile(r"(?:\s?[x×]\s?\d+['′’])?")
 
 
 def is_foot(found: Match, context: Context) -> bool:
@@ -425,7 +425,7 @@ def is_factorial(found: Match, context: Context) -> bool:
     return found.end() < len(found.string) or context.phrase.following[:1] in tuple("=/×*+")
 
 
-_TERM = re.compile(r"(?:\d+|\d*[a-z])[²³⁴-⁹]?(?!\w)")
+_TERM = re.compile(r"(?:\d+(?![ap]m)[a-z]{0,3}|[a-z])[²³⁴-⁹]?(?!\w)")
 
 
 def is_power_ahead(found: Match, context: Context) -> bool:

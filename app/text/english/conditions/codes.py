@@ -159,7 +159,7 @@ def is_toll_free(found: Match, context: Context) -> bool:
 
 
 def is_area_code(found: Match, context: Context) -> bool:
-    return context.phrase.following.lower().startswith("code")
+    return context.phrase.following.strip(vocabulary.EDGES + ".").lower() == "code"
 
 
 def is_of_flight(found: Match, context: Context) -> bool:
