@@ -59,8 +59,8 @@ def is_counted(found: Match, context: Context) -> bool:
     start, numeral = found.start(), found["roman"]
     if not is_roman(numeral.upper()) or (start and found.string[start - 1] not in _OPENING):
         return False
-    word, article = _counted_by(numeral, context, start)
     ahead = _ahead(found, context)
+    word, article = _counted_by(numeral, context, start, is_open=not ahead or ahead in _LINKS)
     if numeral == "I" and article in _ONES and word not in _KINDS and _PAST.fullmatch(ahead):
         return False  # "every Room I entered"
     if contexts.ROMAN_BEHIND.isdisjoint((word, f"{word}.")):
@@ -74,10 +74,13 @@ def is_counted(found: Match, context: Context) -> bool:
     return _decide(_COUNTED, numeral, word, ahead)
 
 
-def _counted_by(numeral: str, context: Context, start: int) -> tuple[str, str]:
-    """The word that a numeral counts, past others ("Parts I and II"), and the one before it."""
+def _counted_by(numeral: str, context: Context, start: int, is_open: bool) -> tuple[str, str]:
+    """The word that a numeral counts, past others ("Parts I and II"), and the one before it.
+
+    is_open: its list may end with it or go on, unlike "In Part I, IV fluids".
+    """
     words = [word for word in context.behind(start, 8) if word]
-    is_listed = f"{context.phrase.before}{context.text[:start]}".rstrip()[-1:] == ","
+    is_listed = is_open and f"{context.phrase.before}{context.text[:start]}".rstrip()[-1:] == ","
     if numeral != "I" and words[:1] and (words[0] in _LINKS or is_listed):
         at = 0
         while at < len(words) and (words[at] in _LINKS or _LISTED.fullmatch(words[at])):
