@@ -268,9 +268,7 @@ def is_plural(found: Match, context: Context) -> bool:
     """ "two 5s", "3s and 4s" and "100s of people", rather than so many seconds."""
     start, end = found.start(), found.end()
     if found["digits"] in ("10", "100", "1000"):
-        is_place = context.is_behind(start, _THE) and (
-            not context.ahead(end) or context.is_ahead(end, _PLACES)
-        )
+        is_place = context.is_behind(start, _THE) and not context.is_ahead(end, contexts.TIMED)
         return context.is_ahead(end, contexts.OF) or is_place
     if len(found["digits"]) > 1:
         return False
@@ -282,7 +280,6 @@ def is_plural(found: Match, context: Context) -> bool:
     return context.is_behind(start, _COUNT) or (bool(is_listed) and is_said and not is_timed)
 
 
-_PLACES = frozenset(["place", "column", "digit", "and", "or"])
 _LISTED = re.compile(r"(?:,|,? (?:and|or)) [2-9]s(?!\w)")
 _LISTED_BEFORE = re.compile(r"(?P<word>\S*)\s*(?P<listed>(?:(?<!\S)[2-9]s(?:,|,?\s+(?:and|or))\s+)*)$")
 

@@ -133,10 +133,16 @@ def is_year_and_month(found: Match, context: Context) -> bool:
 
 
 def is_joined_month(found: Match, context: Context) -> bool:
-    """ "since 05-2019", not "Executive Order 05-2019"."""
-    last = context.phrase.before.rstrip()[-1:] if found.start() == 0 else ""
-    is_told = context.is_behind(found.start(), contexts.MONTH_OF_YEAR_BEHIND)
-    return is_told or last == ":" or context.is_alone(found.start(), found.end())
+    """ "updated 05-2019", not "Executive Order 05-2019" or "Form 05-2019"."""
+    last = next(iter(context.behind(found.start())), "")
+    is_name = last[:1].isupper() and not last.endswith("ed") and last not in contexts.STARTERS
+    if is_name:
+        return (
+            context.is_behind(found.start(), contexts.MONTH_OF_YEAR_BEHIND)
+            or context.phrase.previous[-1:] == ":"
+        )
+    named = contexts.FILES | contexts.NAMED_BY_CODE | contexts.ORDERS | contexts.CODES
+    return not context.is_behind(found.start(), named, 2)
 
 
 _LAST_HOUR = re.compile(r"[ap]?(?:[-–]\d{1,2}[ap])?")

@@ -20,7 +20,8 @@ def _power(fields: Fields, text: str) -> str:
         return " squared" if power == "2" else " cubed"
     minus = "minus " if power.startswith("-") else ""
     bare = power.lstrip("-")
-    return f" to the power of {minus}{cardinal(bare) if bare.isdecimal() else bare}"
+    parts = (cardinal(part) if part.isdecimal() else part for part in re.findall(r"\d+|\D+", bare))
+    return f" to the power of {minus}{' '.join(parts)}"
 
 
 def _charge(fields: Fields, text: str) -> str:
