@@ -9,7 +9,11 @@ from firstword.app.text.english.context import Context
 
 def is_address(found: Match, context: Context) -> bool:
     street = found["street"].rstrip(".")
-    return street in contexts.STREETS or street in contexts.STREET_WORDS
+    is_code = _CODE.search(found["name"]) is not None
+    return not is_code and (street in contexts.STREETS or street in contexts.STREET_WORDS)
+
+
+_CODE = re.compile(r"[A-Za-z]\d")
 
 
 _ROAD = re.compile(r"(?:US|I|SR|CR|A|M|B)-?\d{1,3}|(?:Route|Highway|Hwy|Rte)\.?")
