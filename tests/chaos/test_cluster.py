@@ -93,7 +93,7 @@ async def test_streams_of_a_paused_server_go_on_when_it_does_and_new_ones_go_els
     victim = parts.servers[0].process
     async with httpx.AsyncClient(base_url=parts.url, timeout=60) as client, asyncio.TaskGroup() as tasks:
         for one in heard:
-            tasks.create_task(listen(client, SENTENCE, names[0], one))
+            tasks.create_task(listen(client, SENTENCE * 2, names[0], one))
         await until(lambda: all(one.num_bytes for one in heard))
         victim.send_signal(signal.SIGSTOP)
         paused_at = time.monotonic()
@@ -119,7 +119,7 @@ async def test_a_bad_network_before_a_server_delays_its_streams_and_cuts_none(
     heard = Heard()
     async with httpx.AsyncClient(base_url=parts.url, timeout=60) as client, asyncio.TaskGroup() as tasks:
         before_s = await answered_s(client, names[0])
-        tasks.create_task(listen(client, SENTENCE, names[0], heard))
+        tasks.create_task(listen(client, SENTENCE * 2, names[0], heard))
         await until(lambda: heard.num_bytes > 0)
         parts.to_servers[0].state = state
         try:

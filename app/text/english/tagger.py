@@ -14,6 +14,7 @@ from firstword.app.text.phrases import Phrase
 # ruff: noqa: RUF001  typographic quotes are meant
 
 _AROUND = re.compile(r"(?P<before>[\"'“‘(\[]*)(?P<core>\S*?)(?P<after>[\"'”’)\],;:!?]*)")
+_SPOKEN = frozenset({"sec.", "art.", "min.", "max.", "fig.", "ex.", "ext.", "tab.", "para."})
 _NUMBERS = frozenset({"no.", "No.", "nos.", "Nos."})
 _LETTERED = frozenset(
     {"Apt", "Apt.", "apt.", "Rm", "Rm.", "Ste", "Ste.", "Fig.", "fig.", "Bldg", "Bldg.", "p."}
@@ -156,11 +157,13 @@ def _counted_form(word: str, following: str, previous: str) -> str | None:
         is_before_code = word in _LETTERED or (
             word in _NUMBERS and previous.lower() in contexts.NAMED_BY_CODE
         )
+        numeral = following.rstrip(".,;:)")
+        is_spoken = not is_before_code and _is_word_before_letter(word, following, previous)
         is_numbered = bool(
             following[:1].isdigit()
             or following[:1] == "#"
-            or (is_roman(following.rstrip(".")) and word != "Rev.")  # "Rev. D. Moody"
-            or following.rstrip(".") in contexts.SMALL_ROMANS
+            or (is_roman(numeral) and word != "Rev." and not is_spoken)  # "Rev. D. Moody"
+            or numeral in contexts.SMALL_ROMANS
             or following in _NUMBERS
             or (is_before_code and _CODE.fullmatch(following.rstrip(".")))
         )
@@ -170,6 +173,14 @@ def _counted_form(word: str, following: str, previous: str) -> str | None:
         if is_numbered or is_limit:
             return vocabulary.COUNTED[word]
     return None
+
+
+def _is_word_before_letter(word: str, following: str, previous: str) -> bool:
+    """ "Oh no. I forgot", "wait a sec. I come", "Modern Art. I saw", but "Art. I" and "see Art. I."."""
+    if word in _NUMBERS:
+        return len(following.rstrip(".,;:)")) == 1
+    is_before_letter = word.lower() in _SPOKEN and len(following) == 1
+    return is_before_letter and (word != "Art." or previous[:1].isupper())
 
 
 def _in_tables(word: str) -> str | None:
