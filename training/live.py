@@ -3,7 +3,8 @@
 A running server speaks each sentence whole, flushed and paused behind a quarter, a half and three quarters of
 its words, by each English speaker, and behind a leading mark; Whisper tiny.en counts what is wrong.
 Paused is where the server stops by itself for a writer who rests there: an article or the like waits.
-Whole sentences that are cut open at the same places tell what a silence alone costs the recognizer.
+Whole sentences that are cut open at the same places tell what a silence alone costs the recognizer; all
+is therefore heard twice, as it was spoken and with each silence shortened, whole sentences too.
 """
 
 import argparse
@@ -29,6 +30,8 @@ _DRAWS = 2000  # of the bootstrap
 
 _CUT_WITHIN_S = 0.06  # of where a word ends
 _SILENCE_S = 0.4
+_SHORT_S = 0.08  # what is left of a silence within a sentence, by far less than one that ends it
+_SILENT_DB = -40.0  # below the loud parts
 _RESTS_S = 5.0  # without a message: what was written is spoken to its end
 
 Counts = tuple[int, int]  # errors, words
@@ -99,6 +102,20 @@ def cut_open(samples: Samples, words: Sequence[Word], num_chars: int) -> Samples
     return np.concatenate([samples[:place], silence, samples[place:]])
 
 
+def shorten_silences(samples: Samples) -> Samples:
+    """samples (n,) -> them with 80 ms left of each silence within that is longer."""
+    hop = SAMPLE_RATE_HZ // 200
+    frames = samples[: len(samples) // hop * hop].reshape(-1, hop)
+    loudness = np.sqrt(np.square(frames).mean(axis=1))
+    is_quiet = loudness < np.quantile(loudness, 0.95) * 10 ** (_SILENT_DB / 20)
+    edges = np.flatnonzero(np.diff(is_quiet, prepend=False, append=False)).reshape(-1, 2)
+    is_kept, margin = np.ones(len(frames), bool), round(_SHORT_S / 2 * SAMPLE_RATE_HZ / hop)
+    for first, end in edges:
+        if first and end < len(frames):
+            is_kept[first + margin : max(first + margin, end - margin)] = False
+    return np.ascontiguousarray(frames[is_kept].reshape(-1))
+
+
 def heads_of(text: str) -> list[str]:
     """Return what of a sentence comes before each place."""
     words = text.split(" ")
@@ -142,8 +159,8 @@ def main() -> None:
     every = evaluation_sentences()
     texts = every[:: len(every) // given.sentences][: given.sentences]
     whisper = Whisper()
-    told: dict[str, list[Counts]] = {}
-    beside: dict[str, list[Counts]] = {}  # the same texts whole
+    told: dict[tuple[str, str], list[Counts]] = {}
+    beside: dict[tuple[str, str], list[Counts]] = {}  # the same texts whole
 
     places = [
         (text, head, pauses_behind(given.url, head))
@@ -152,21 +169,22 @@ def main() -> None:
     ]
     asked = [(*place, speaker) for place in places for speaker in speakers]
     for number, (text, head, pauses, speaker) in enumerate(track(asked, "speaking")):
-        whole: Counts | None = None
         voice: dict[str, object] = {"speaker": speaker, "seed": number}  # each place is drawn anew
-        for way, samples in ways_of(given.url, text, head, pauses, MARKS[number % len(MARKS)], voice):
-            heard = whisper(samples, SAMPLE_RATE_HZ)
-            counts = fewest_errors(text, heard)
-            whole = whole or counts
-            told.setdefault(way, []).append(counts)
-            beside.setdefault(way, []).append(whole)
-            if counts[0] > whole[0]:
-                show(f"{speaker}, {way}: {text} → {heard}")
-    show("| | texts | WER | more than whole, 95 % |\n|---|---|---|---|")
-    for way, counted in told.items():
+        whole = dict[str, Counts]()
+        for way, spoken in ways_of(given.url, text, head, pauses, MARKS[number % len(MARKS)], voice):
+            for form, samples in (("as spoken", spoken), ("short silences", shorten_silences(spoken))):
+                heard = whisper(samples, SAMPLE_RATE_HZ)
+                counts = fewest_errors(text, heard)
+                whole.setdefault(form, counts)
+                told.setdefault((form, way), []).append(counts)
+                beside.setdefault((form, way), []).append(whole[form])
+                if counts[0] > whole[form][0]:
+                    show(f"{speaker}, {way}, {form}: {text} → {heard}")
+    show("| | | texts | WER | more than whole, 95 % |\n|---|---|---|---|---|")
+    for (form, way), counted in told.items():
         wer = sum(errors for errors, _ in counted) / sum(words for _, words in counted)
-        more, low, high = difference(counted, beside[way])
-        show(f"| {way} | {len(counted)} | {wer:.4f} | {more:+.4f} ({low:+.4f} to {high:+.4f}) |")
+        more, low, high = difference(counted, beside[form, way])
+        show(f"| {form} | {way} | {len(counted)} | {wer:.4f} | {more:+.4f} ({low:+.4f} to {high:+.4f}) |")
 
 
 if __name__ == "__main__":
