@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.chaos.cluster import ENVOY, SERVED_BY, envoy
+from tests.chaos.cluster import CHECKED_S, ENVOY, SERVED_BY, envoy
 
 pytestmark = [
     pytest.mark.timeout(120),
@@ -25,13 +25,15 @@ logger = logging.getLogger(__name__)
 MAX_AFTER_S = 5.0  # from the kill to the answer of the other, which is made at once; hundredths
 MAX_NEW_S = 2.0  # from the kill to the answer to a new request
 PAUSED_S = 1.0
+CHECK_WITHIN_S = 1.0  # of the committed file
 # Answers /tts once, and slowly where it is asked to; of a second such request it says that it came, and never
-# answers. What names its port as full it refuses.
+# answers. What names its port as full it refuses. Once it is told to be late it is, to say that it is ready.
 SERVER = """
 import http.server, time
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     has_answered = False
+    is_late = False
     def do_GET(self):
         if "slowly" in self.path:
             self.send_response(200)
@@ -46,6 +48,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_header("Content-Length", "0")
             self.end_headers()
             return
+        if self.path == "/late":
+            Handler.is_late = True
+        if self.path == "/readyz" and Handler.is_late:
+            time.sleep(3)
         if self.path.startswith("/tts"):
             if Handler.has_answered:
                 print("asked again", flush=True)
@@ -131,6 +137,19 @@ def test_what_a_full_server_refuses_the_other_answers_whoever_speaks(
         for number in range(300):
             answer = client.get("/tts", params={"speaker": f"voice-{number}", "full": full})
             assert answer.status_code == 200, number
+
+
+def test_servers_that_are_all_late_to_say_that_they_are_ready_are_asked(
+    servers: dict[str, "subprocess.Popen[str]"], tmp_path: Path
+) -> None:
+    with (
+        envoy(tmp_path, [f"http://{address}" for address in servers]) as (url, _),
+        httpx.Client(base_url=url, timeout=30) as client,
+    ):
+        for address in servers:
+            httpx.get(f"http://{address}/late").raise_for_status()
+        time.sleep(CHECKED_S + CHECK_WITHIN_S + 1)
+        assert client.get("/tts", params={"speaker": "mia"}).status_code == 200
 
 
 def test_streams_through_a_paused_proxy_go_on_when_it_does(
