@@ -191,7 +191,7 @@ class PhraseFinder:
     def _add(self, word: str) -> list[Phrase]:
         phrases: list[Phrase] = []
         stripped = word.strip()
-        if self._open and not _joins("".join(self._open), word):
+        if self._open and not _joins("".join(self._open), word, self._before):
             phrases.append(self._close(stripped))
         self._open.append(word)
         if len(self._open) == 1 and stripped.isalpha() and (stripped > _LATIN or not _opens(stripped)):
@@ -269,8 +269,8 @@ _ROMAN_LETTERS = frozenset("IVXLCDM")
 _WAYS = frozenset("NSEW")
 
 
-def _joins(phrase: str, word: str) -> bool:
-    """Whether a word belongs to the phrase before it."""
+def _joins(phrase: str, word: str, before: str) -> bool:
+    """Whether a word belongs to the phrase in front of it. before: the text in front of that one."""
     stripped = word.strip()
     if len(phrase) + len(word) > MAX_PHRASE or not stripped or "\n" in word:
         return False
@@ -287,11 +287,9 @@ def _joins(phrase: str, word: str) -> bool:
         return is_zip or (bool(opens_number) and _DIGIT.match(stripped.lstrip("'’")) is not None)
     if stripped in _WIDE:
         return _WIDE[stripped].search(phrase) is not None
-    if phrase[-1] == "、" and not stripped[0].isdecimal():
+    if phrase[-1] in "、：" and not stripped[0].isdecimal():
         return False
-    if phrase[-1] == "：" and not stripped[0].isdecimal():
-        return False
-    if phrase[-1] == "，" and not _GROUP.match(stripped) and phrase.strip() != "88，":
+    if phrase[-1] == "，" and not _goes_on_behind_comma(phrase.lstrip(), stripped, before):
         return False
     if stripped in _LINKS and _LINKS[stripped].search(phrase):
         return True
@@ -323,6 +321,14 @@ def _joins(phrase: str, word: str) -> bool:
     )
 
 
+def _goes_on_behind_comma(phrase: str, word: str, before: str) -> bool:
+    """Whether a long number goes on, told by three zeros, a currency or the word in front; or a farewell."""
+    if not word[0].isdecimal():
+        return phrase == "88，"
+    is_told = _GROUPED.match(phrase) or _AMOUNT_BEFORE.search(before)
+    return (_GROUP if is_told else _THOUSAND).match(word) is not None
+
+
 _HTML_ATTRIBUTES = re.compile(r"<[A-Za-z][A-Za-z0-9]{0,9}(?:\s[^<>]*)?$")
 _ATTRIBUTE = re.compile(r"[\w-]+=")
 _WIDE = {
@@ -335,7 +341,10 @@ _WIDE = {
 _ORDINAL = re.compile(r"(?:.*\s)?[0-9]{1,3}\.")
 _BEFORE_CUPS = frozenset("0123456789½⅓⅔¼¾")
 _ENTITIES = ("&lt;", "&gt;")
-_GROUP = re.compile(r"[0-9]{3}(?![0-9])")
+_GROUP = re.compile("[0-9]{3}(?![0-9])")
+_THOUSAND = re.compile("000(?![0-9])")
+_GROUPED = re.compile(r"[$€£¥￥]|\d+，\d")
+_AMOUNT_BEFORE = re.compile("(?:[共约有达价额计]|价格|超过)$")
 _HALVES_APART = frozenset({"a.", "p.", "A.", "P."})
 _HALF = re.compile(r"\d\s?[AaPp]\.$")
 _ZIP = re.compile(r"\d{5}\b")

@@ -582,6 +582,18 @@ def is_no_power(found: Match, phrase: Phrase) -> bool:
     return re.search(contexts.POWERED, f"{before} {following}") is None
 
 
+def is_earned(found: Match, phrase: Phrase) -> bool:
+    """ "预算3w能买什么车" and the last of "月入2w-3w", not "功率提升至120W"."""
+    before = text_before(found, phrase)
+    return _EARNED.search(before) is not None and not _POWER.search(before) and is_no_power(found, phrase)
+
+
+_EARNED = re.compile(
+    rf"(?:{contexts.EARNED})(?:[是为约近超达过了:：]|超过)?\s?(?:[\d.]+[wW万]?[-–—~～至到])?$"
+)
+_POWER = re.compile("(?:功率|快充).{0,9}$")
+
+
 def is_power(found: Match, phrase: Phrase) -> bool:
     """ "x⁴" and "(x-1)⁴", not the note of "(a)⁴"."""
     before = found.string[: found.start()]

@@ -42,7 +42,7 @@ _DAY = re.compile(r"(?:周|星期|礼拜)[一二三四五六日天]\s?$|月\s?$"
 _HOUR = re.compile(r"\d\s?[点时分日号月]\s?$")
 _WRITTEN = {**VULGAR, ord("∼"): "~", ord("﹣"): "-", ord("ⁿ"): "^n", ord("ₙ"): "n"}
 _LETTER_MINUS = re.compile(
-    r"(?:(?<=(?<![A-Za-z0-9-])[nNT])(?=[-−][0-9](?:$|[^\w.\u4e00-\u9fff-]|[个次项天日年人位行列阶维步层轮条张组种度倍岁时]))|(?<=UTC)|(?<=GMT))[-−](?=[0-9])",
+    r"(?:(?<=(?<![A-Za-z0-9-])[nNTxyr])(?=[-−][0-9](?![\w.-]|航站|月台|脂肪|系列|口罩|坦克|飞机|战机|型|楼|座|签证))|(?<=UTC)|(?<=GMT))[-−](?=[0-9])",
     re.ASCII,
 )
 """A hyphen that is a minus: "T-3", "n-1", "UTC-8"."""
@@ -57,10 +57,8 @@ _ROMAN_NAME = re.compile("III?|VIII?|XI{1,3}|XIV|XVI{0,3}|XIX")
 _TIMES = re.compile("(?<=[0-9][\u4e00-\u9fff])[*](?=[0-9])")
 _PATH = re.compile(r"(?:/[A-Za-z][\w.-]*)+/?")
 _COLON = re.compile("(?<=[0-9])(?:∶|：(?![0-9]+[个人名条种天次位项步年月台件]))(?=[0-9])")
-_WIDE_GROUPS = re.compile(
-    r"(?<![\d.,，])[1-9]\d{0,2}(?:，\d{3})*，000(?:，\d{3})*(?!，?\d)|(?<![\d.,，])[1-9]\d?(?:，\d{3})+(?!，?\d)"
-)
-"""Of a long number; "100，200，300" is a list."""
+_WIDE_COMMA = re.compile(r"(?<=\d)，(?=\d{3}(?!\d))")
+"""Of a long number, since a list is of several phrases."""
 _REST = re.compile(r"(?<=[0-9])\s?(?:…{1,2}|\.{3,6})\s?(?=[0-9])")
 """Before what a division leaves: "12÷5=2……2"."""
 _DIFFERENCE = re.compile("[xyzabmn]-[xyzabmn]")
@@ -119,7 +117,7 @@ def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
         return spoken
     if phrase.following == "·" and "/(" in text:
         text = _OPEN_UNIT.sub("/", text)
-    text = _signs_in_words(phrase, _WIDE_GROUPS.sub(lambda number: number[0].replace("，", ","), text))
+    text = _signs_in_words(phrase, _WIDE_COMMA.sub(",", text))
     spoken = spell_addresses(text, CHINESE_MARKS, by_digits)
     if _NUMERIC.search(spoken) or phrase.before.endswith("第"):
         signs = _LONG_WORD_SIGNS if "=" in spoken else _WORD_SIGNS

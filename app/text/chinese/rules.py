@@ -696,8 +696,8 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "cardinal.ten_thousands",
-        rf"(?<![A-Za-z\d.]){_AMOUNT}[wW](?=$|[^A-Za-z\d\u4e00-\u9fff]|[元块多左以起的了吧啊呢吗给买])",
-        conditions.behind(contexts.EARNED),
+        rf"(?<![A-Za-z\d.]){_AMOUNT}[wW](?![A-Za-z\d])",
+        conditions.is_earned,
     ),
     ("measure.amount", rf"(?<![A-Za-z\d.]){_AMOUNT}\s?{_SCALE}\s?{_UNIT}", None),
     ("measure.inches", rf"(?<![A-Za-z\d./]){_AMOUNT}(?:[\"″]|in)(?![A-Za-z0-9])", conditions.is_unquoted),
