@@ -154,9 +154,11 @@ def is_key(found: Match, phrase: Phrase) -> bool:
 
 
 def is_about_hundreds(found: Match, phrase: Phrase) -> bool:
-    """ "几100块" and "高达数10亿", not "人数100"."""
+    """ "几100块" and "高达数10亿", not "人数100" or "数100只羊"."""
     before = text_before(found, phrase).rstrip()
-    return before.endswith("几") or re.search(f"{contexts.HUNDREDS_BEHIND}数$", before[-2:]) is not None
+    if re.search(r"(?:^|[，。；、：\s了])数$", before[-2:]):
+        return re.match(contexts.COUNTED_ALOUD, text_ahead(found, phrase)) is None
+    return before.endswith("几") or re.search(f"{contexts.HUNDREDS_BEHIND}数$", before[-3:]) is not None
 
 
 def is_alone(found: Match, phrase: Phrase) -> bool:
@@ -248,7 +250,7 @@ def is_dynasty(found: Match, phrase: Phrase) -> bool:
 
 def is_no_autumn_day(found: Match, phrase: Phrase) -> bool:
     """ "3/10页" and "10/12个"; "10/15" is a day."""
-    is_counted = text_ahead(found, phrase)[:1] in tuple("个人次份名只件块张题页桶杯")
+    is_counted = text_ahead(found, phrase)[:1] in tuple("个人次份名只件块张题页桶杯天集章位台套")
     return is_counted or not (10 <= int(found["above"]) <= 12 and int(found["below"]) <= 31)
 
 
@@ -443,22 +445,15 @@ def is_local_telephone(found: Match, phrase: Phrase) -> bool:
 
 
 def is_told_day(found: Match, phrase: Phrase) -> bool:
-    """ "05-20" that stands alone, "截止05-20" and "05-20 12:00"; "练习01-10" are ten."""
-    ahead = text_ahead(found, phrase)
-    if ahead.lstrip()[:1].isalnum() and re.match(rf"\s?\d{{1,2}}:\d\d|{contexts.DAYS_BEHIND}", ahead) is None:
-        return False
-    before = text_before(found, phrase).rstrip()
-    is_apart = phrase.has_blank and not found.start() and not before[-1:].isdecimal()
-    return is_apart or before[-1:] in _APART or before.endswith(_BEFORE_DAY)
-
-
-_BEFORE_DAY = tuple(f"{contexts.BEFORE_DATE}|{contexts.BEFORE_DAY}|于|在|从|到|至".split("|"))
+    """ "05-20开会", no code and no range of numbers, which are told before it."""
+    return not behind(contexts.CODES)(found, phrase)
 
 
 def is_range_of_numbers(found: Match, phrase: Phrase) -> bool:
-    """ "练习01-10", which no day is told before; codes are read otherwise."""
-    is_rising = found["low"] < found["high"]
-    return is_rising and not is_told_day(found, phrase) and not behind(contexts.CODES)(found, phrase)
+    """ "练习01-10" and "01-05集"; codes are read otherwise."""
+    is_listed = re.match(rf"\s?(?:{contexts.LISTED})", text_ahead(found, phrase)) is not None
+    is_rising = found["low"] < found["high"] and not behind(contexts.CODES)(found, phrase)
+    return is_rising and (is_listed or behind(contexts.LISTS)(found, phrase))
 
 
 _APART = frozenset(("", *"，,。；;：:、（(！!？?【[-~～至到\n"))
@@ -468,7 +463,10 @@ def is_day_of_year(found: Match, phrase: Phrase) -> bool:
     """ "明年2/14", "今年3/8放假" and "入住7/15", not "今年1/3的时间"."""
     month, day, ahead = int(found["month"]), int(found["day"]), text_ahead(found, phrase).lstrip()
     is_part = month < day <= 12 and ahead[:1].isalnum() and re.match(contexts.BEHIND_DAY, ahead) is None
-    return not is_part and _is_dated(found, phrase)
+    return not is_part and ahead[:1] not in _OF_PROGRESS and _is_dated(found, phrase)
+
+
+_OF_PROGRESS = frozenset("人位名个集章话件题页台份套单天次")  # behind "报名10/20"
 
 
 def is_no_part(found: Match, phrase: Phrase) -> bool:
@@ -547,8 +545,9 @@ def is_model(found: Match, phrase: Phrase) -> bool:
 
 
 def is_in_building(found: Match, phrase: Phrase) -> bool:
-    """ "A座-1903" and "3栋-2单元-501"."""
-    return re.search(r"(?:[A-Za-z\d]座|\d[栋幢]|\d单元|\d号楼)$", text_before(found, phrase)) is not None
+    """ "A座-1903" and "3栋-2单元-501", not "1单元-2单元"."""
+    part = re.search(r"[A-Za-z\d](?P<kind>座|[栋幢]|单元|号楼)$", text_before(found, phrase))
+    return part is not None and re.match(rf"\d+{part['kind']}", text_ahead(found, phrase)) is None
 
 
 def is_pressure(found: Match, phrase: Phrase) -> bool:
@@ -560,9 +559,13 @@ def is_division(found: Match, phrase: Phrase) -> bool:
 
 
 def is_reduced_fraction(found: Match, phrase: Phrase) -> bool:
-    """ "3/4kg", not "5/10kg", two weights."""
-    above, below = int(found["above"]), int(found["below"])
-    return above < below and gcd(above, below) == 1
+    """ "3/4kg" and "1/60s", not "5/10kg" and "10/21km", two of a kind."""
+    above, below, unit = int(found["above"]), int(found["below"]), found["unit"]
+    is_told = above == 1 or unit == "in" or (below in (2, 3, 4, 5, 8, 10) and unit not in _OF_CHARGERS)
+    return is_told and above < below and gcd(above, below) == 1
+
+
+_OF_CHARGERS = frozenset(("V", "W", "A", "Hz", "MHz", "GHz"))  # "3/5V"
 
 
 def is_room(found: Match, phrase: Phrase) -> bool:

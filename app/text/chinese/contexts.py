@@ -11,7 +11,7 @@ CODES = (
 )
 ROOMS_COUNTING = "有共约近超过达多数"  # before "500房间": so many rooms
 ROOMS = "房间|会议室|教室|包[间厢]|病房|办公室|宿舍|寝室|实验室|诊室|考场|机房"
-ROOMS_NAMED = "教室|宿舍|寝室|房间|房号|会议室|库位|货位|货架|仓位|车位|储位|工位|包厢|单元"  # before "03-12"
+ROOMS_NAMED = "教室|宿舍|寝室|房间|房号|会议室|库位|货位|货架|仓位|车位|储位|工位|包厢"  # before "03-12"
 SEATS = "座位|座|机位|铺位|车厢|登机口|出口"  # before "12A", of which there are no amperes
 FLIGHTS = "国航|东航|南航|海航|川航|厦航|深航|山航|航空|航班|班机|飞机|车次|列车|高铁|动车|乘坐"
 EXTENSIONS = "分机|内线"
@@ -20,7 +20,9 @@ RACES = "马拉松|半马|全马"  # before hours, minutes and seconds; of two p
 DURATIONS = "用了|花了|跑了|成绩|配速|时长|片长|音长|全长|还剩|剩余|倒计时|用时|耗时|历时|计时"
 FAREWELLS = "明天见|再见|下次见|回头见|回见|走了|先走|睡了|下了|溜了|闪了|撤了|晚安|拜|各位|大家|亲"
 """Behind "88，", and before it."""
-HUNDREDS_BEHIND = r"(?:^|[，。；、：\s]|[了过有达近超失花赔赚亏捐赠欠罚耗值得价的上])"  # before "数100"
+HUNDREDS_BEHIND = r"(?:^|[，。；、：\s]|[了过有达近超失花赔赚亏捐赠欠罚耗值价的上]|[获取赢]得)"
+"""Before "数100"."""
+COUNTED_ALOUD = "只|下|秒|张|遍|个数|头羊"  # behind it, where somebody counts: "数100只羊"
 NEAR = 4  # characters on either side of a number with "w"
 POWERED = "功率|充电|快充|数据线|灯|瓦|电源"  # near "65w+", which otherwise is so many ten thousands
 FILM_SPEEDS = "1600|3200|6400|12800|25600"  # behind "ISO", which otherwise is a standard
@@ -101,6 +103,13 @@ PAIRED = (
 """Before one of these 2 is 两."""
 NUMBERED = ("图", "表", "例", "附件", "方案", "选项", "步骤", "问题", "类型", "方法")
 """Behind one of these it is a name."""
+LISTS = f"单元|练习|习题|视频|音频|课程|座位|车次|章节|课时|作业|第|{'|'.join(NUMBERED)}"
+"""Before "01-05", numbers."""
+LISTED = (
+    "集(?![合中体结])|章|题|课|节(?![目日假])|页|排(?![练队])|号|组(?!织)|个|名|次|件|条|楼|层"
+    "|班(?!会)|话(?!剧)|单元|元"
+)
+"""Behind it."""
 FIGURES = (  # before "3-1"
     "图|表|公式|定理|引理|推论|例题|习题|实验|案例|选修|必修|专题|教室|宿舍|寝室|地址|库位|货位|工位"
 )
@@ -172,12 +181,17 @@ CHANGED = (
 )  # before "+12%", which is no sum
 MODELS = "歼|轰|运|直|神舟|嫦娥|天宫|长征|东风|天问|枭龙|翼龙|彩虹|米格|苏|图|空警|巨浪"  # before "-20"
 ROMAN_BEFORE = frozenset("期级型类度卷")  # a roman numeral stands before one of these
-ROMAN_NAMED = (
-    "路易|亨利|查理|查尔斯|爱德华|威廉|乔治|亚历山大|弗里德里希|腓特烈|拿破仑|菲利普|腓力|古斯塔夫|"
-    "教皇|教宗|保罗|约翰|庇护|本笃|格里高利|利奥|英诺森|乌尔班|幻想|文明|战神|召唤|"
-    "猎车手|危机|入侵|装备|破坏神|地牢围攻|国时代|无敌|异闻录|鬼泣|铁拳|街霸|霸王|辐射|"
-    "卷轴|传说|战记|物语|任务|探险|王国|世界|大战|阿波罗"
-)  # and behind one of these, of kings, popes and games
+NO_ROMAN = (
+    *"叫是用选写打按的在和与或及有为了看说读念给找问把被跟像比做开",
+    *("输入", "字母", "公司", "品牌", "老师", "同学", "先生", "女士", "小姐", "朋友", "姓名", "用户", "账号"),
+)
+"""Behind one of these "II" and "XVI" are letters."""
+KINGS = (
+    *("亨利", "查理", "查尔斯", "爱德华", "威廉", "乔治", "亚历山大", "弗里德里希", "腓特烈", "拿破仑"),
+    *("菲利普", "腓力", "古斯塔夫", "保罗", "庇护", "本笃", "格里高利", "利奥", "英诺森", "乌尔班"),
+    *("尼古拉", "叶卡捷琳娜", "伊凡", "詹姆斯", "理查", "伊丽莎白"),
+)
+"""Behind one of these "II" is "二世"; "路易XVI" is called "路易十六"."""
 SUBSCRIBED = (  # before seven or eight digits
     "手機|電話|手机|手机号|电话|电话号码|座机|热线|传真|致电|拨打|联系电话|固话"
 )
@@ -242,7 +256,8 @@ BEFORE_DAY = (
     "|开业|婚礼|会议|上映|首播|交付|到期|还款|预约|开售|发售|开抢|放假|复工"
 )
 """Before "7/15", a day."""
-BEHIND_DAY = "[去来我他她你您它就在起前后到当那早晚上下中凌放开考截举结出再是]"  # "3/8" of a year
+BEHIND_DAY = "[去来我他她你您它就在起前后到当那早晚上下中凌放开考截举结出再是母父植妇儿教报]"
+"""Behind "3/8" of a year."""
 TRAVELERS = "(?:[我你您他她它们家爸妈哥姐弟妹将会要于在]|计划|打算|准备|预计)$"  # before "3/12到北京"
 DAYS_BEHIND = (  # behind "9/30", a day
     "放假|上午|下午|早上|晚上|凌晨|中午|当天|那天|截止|开学|考试|上线|发布会|开幕|出发"

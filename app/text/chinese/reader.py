@@ -92,7 +92,6 @@ _ARROW_OF_DIGITS = re.compile(
 _COUNTED = tuple("元块多余右十百千万亿")  # before "RMB"
 _DASHES = ("-", "–", "—", "--")
 _TILL = (*_DASHES, "~", "～", "〜")
-_ROMAN_NAMED = tuple(contexts.ROMAN_NAMED.split("|"))
 _FAREWELLS = tuple(contexts.FAREWELLS.split("|"))
 _ORDINAL = re.compile(r"第[\d一二三四五六七八九十]+[\u4e00-\u9fff]{0,2}\s?$")
 _WEEKDAY = re.compile("(?:周|星期|礼拜)[一二三四五六]$")
@@ -205,7 +204,8 @@ def _beside(text: str, phrase: Phrase) -> str | None:
     if text[-1] == "#" and len(text) < 5 and text[:-1].isdecimal() and "#" not in phrase.before:
         return f"{cardinal(text[:-1])}{'井' if phrase.before.endswith('按') else '号'}"
     if text[0] in "IVX" and _is_numeral(text, phrase):
-        return cardinal(str(roman_value(text)))
+        is_king = phrase.before.endswith(contexts.KINGS) and phrase.following[:1] != "世"
+        return f"{cardinal(str(roman_value(text)))}{'世' if is_king else ''}"
     if (
         text == ">"
         and "\u3400" <= phrase.previous[-1:] < "\ua000"
@@ -241,13 +241,14 @@ def _is_till(text: str, phrase: Phrase) -> bool:
 
 
 def _is_numeral(text: str, phrase: Phrase) -> bool:
-    """ "I期", "XVI世" and, without a word that tells it, "路易XVI"."""
+    """ "I期", "XVI世" and behind a name "高数II"."""
     if phrase.following[:1] in contexts.ROMAN_BEFORE and _ROMAN.fullmatch(text):
         return True
     if phrase.following[:1] == "世" and _CENTURY.fullmatch(text):
         return True
-    is_named = not phrase.has_blank and phrase.before.endswith(_ROMAN_NAMED)
-    return is_named and _ROMAN_NAME.fullmatch(text) is not None
+    is_named = not phrase.has_blank and "\u4e00" <= phrase.before[-1:] < "\ua000"
+    is_called = is_named and not phrase.before.endswith(contexts.NO_ROMAN)
+    return is_called and _ROMAN_NAME.fullmatch(text) is not None
 
 
 def _of_commands(text: str, phrase: Phrase) -> str | None:

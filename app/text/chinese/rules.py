@@ -230,7 +230,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         rf"(?<![\d.])(?P<month>[1-9])[./](?P<day>\d{{1,2}})(?={contexts.EVENTS})",
         conditions.is_date,
     ),
-    ("serial.page", r"(?P<page>\d+)/(?P<pages>\d+)(?=页)", conditions.is_ordinal),
+    ("serial.page", r"(?P<page>\d+)/(?P<pages>\d+)(?=(?P<kind>[页天章集课关]))", conditions.is_ordinal),
     ("ordinal.number", r"(?:\d{1,3}(?:,\d{3})+|\d+)(?![\d.])", conditions.is_ordinal),
     ("ordinal.latin", r"(?<![\w.])(?P<number>\d+)(?:st|nd|rd|th)(?![A-Za-z])", None),
     ("cardinal.number", rf"(?<![\d.])[3-9]\d00(?=年)|(?<![\d.])[1-9]0(?={contexts.AFTER_TOMORROW})", None),
@@ -402,7 +402,11 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"(?<![\w.-])0\d-\d{2,3}(?![\w.-])",
         conditions.behind(contexts.ROOMS_NAMED),
     ),
-    ("range.numbers", r"(?<![\w.-])(?P<low>0\d)-(?P<high>\d\d)(?![\w.:/-])", conditions.is_range_of_numbers),
+    (
+        "range.numbers",
+        r"(?<![A-Za-z\d.-])(?P<low>0\d)-(?P<high>\d\d)(?![A-Za-z\d.:/%-])",
+        conditions.is_range_of_numbers,
+    ),
     (
         "date.span",
         r"(?<!\d)(?P<year>\d{4})([-/.])(?P<month>\d{1,2})\2(?P<day>\d{1,2})\s?(?!\2)[-–—~～至到]\s?"
@@ -411,7 +415,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "date.month_day",
-        r"(?<![\w./-])(?P<month>0[1-9])-(?P<day>0[1-9]|[12]\d|3[01])(?![\w./:-])",
+        r"(?<![A-Za-z\d./-])(?P<month>0[1-9])-(?P<day>0[1-9]|[12]\d|3[01])(?![A-Za-z\d./:-])",
         conditions.is_told_day,
     ),
     (
@@ -475,7 +479,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.slashes", r"(?<!\d)1[4-9]\d/\d{2,3}(?=[ABCY](?![A-Za-z\d]))", None),
     (
         "fraction.measured",
-        rf"(?<![\w.,/])(?P<above>\d{{1,3}})/(?P<below>\d{{1,4}})\s?(?P<unit>{_LISTED}|in)(?![A-Za-z\d/])",
+        rf"(?<![\w.,/])(?P<above>\d{{1,3}})/(?P<below>\d{{1,4}})\s?(?P<unit>{_LISTED}|in)(?![A-Za-z\d]|/[A-Za-z\d])",
         conditions.is_reduced_fraction,
     ),
     ("formula.beside", rf"(?<=\d)/(?=\d+(?:/\d+)*\s?(?:{_LISTED}|[GMT]B?)(?![A-Za-z\d]|/\d))", None),

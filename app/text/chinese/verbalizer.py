@@ -292,7 +292,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "serial.range": lambda fields, text: f"{by_digits(_of(fields, 'low'))}到{by_digits(_of(fields, 'high'))}",
     "serial.hyphen": lambda fields, text: by_digits(text.replace("-", "")),
     "serial.page": lambda fields, text: (
-        f"{cardinal(_of(fields, 'page'))}页，共{cardinal(_of(fields, 'pages'))}"
+        f"{cardinal(_of(fields, 'page'))}{fields['kind']}，共{cardinal(_of(fields, 'pages'))}"
     ),
     "serial.beside": lambda fields, text: "，",
     "serial.mask": lambda fields, text: "斜杠" if text == "/" else "杠",
