@@ -89,7 +89,8 @@ def is_reduced(found: Match, phrase: Phrase) -> bool:
 
 def is_date_either_way(found: Match, phrase: Phrase) -> bool:
     first, second = int(found["first"]), int(found["second"])
-    return 0 < min(first, second) <= 12 and max(first, second) <= 31
+    is_code = behind(f"{contexts.CODES}|码|凭|凭号")(found, phrase)
+    return 0 < min(first, second) <= 12 and max(first, second) <= 31 and not is_code
 
 
 def is_day(found: Match, phrase: Phrase) -> bool:
@@ -116,14 +117,16 @@ def is_counted(found: Match, phrase: Phrase) -> bool:
 
 
 def is_division_of_office(found: Match, phrase: Phrase) -> bool:
-    """ "教育局2处", not "发现2处"."""
-    return text_before(found, phrase).endswith(("局", "厅", "委", "司", "署", "办公室"))
+    """ "教育局2处", not "发现2处" or "邮局2处窗口"."""
+    is_named = re.match("处(?:$|[^\u4e00-\u9fff]|[长的在和是副])", text_ahead(found, phrase)) is not None
+    return is_named and text_before(found, phrase).endswith(("局", "厅", "委", "司", "署", "办公室"))
 
 
 def is_of_session(found: Match, phrase: Phrase) -> bool:
     """ "第十四届全国人大2次会议"."""
     before = text_before(found, phrase)[-20:]
-    return re.search(r"第[\d一二三四五六七八九十]+届[\u4e00-\u9fff]+$", before) is not None
+    is_meeting = re.match("次(?:会议|全会|全体)", text_ahead(found, phrase)) is not None
+    return is_meeting and re.search(r"第[\d一二三四五六七八九十]+届[\u4e00-\u9fff]+$", before) is not None
 
 
 def is_changed(found: Match, phrase: Phrase) -> bool:
@@ -278,7 +281,9 @@ def is_years(found: Match, phrase: Phrase) -> bool:
     before = text_before(found, phrase).rstrip().rstrip("从自由")
     if "到" not in found[0]:
         return not before.endswith(_AMOUNTS)
-    return before[-1:] in _APART or before.endswith(tuple(contexts.BEFORE_YEARS.split("|")))
+    is_money = re.search("[租资薪价额费]在$", before) is not None
+    is_told = before[-1:] in _APART or before.endswith(tuple(contexts.BEFORE_YEARS.split("|")))
+    return is_told and not is_money
 
 
 def is_rising(found: Match, phrase: Phrase) -> bool:
@@ -290,10 +295,10 @@ def is_behind_word(found: Match, phrase: Phrase) -> bool:
 
 
 def is_added(found: Match, phrase: Phrase) -> bool:
-    """ "主机+2个手柄", not "同比+12"."""
+    """ "主机+2个手柄", not "同比+12" or "记作+3米"."""
     is_apart = phrase.has_blank and not found.start()
-    is_changed = text_before(found, phrase).endswith(contexts.CHANGED)
-    return not is_apart and not is_changed and is_behind_word(found, phrase)
+    is_signed = text_before(found, phrase).endswith((*contexts.CHANGED, *contexts.SIGNED))
+    return not is_apart and not is_signed and is_behind_word(found, phrase)
 
 
 def is_month(found: Match, phrase: Phrase) -> bool:
@@ -350,6 +355,8 @@ def is_score(found: Match, phrase: Phrase) -> bool:
         return len(found["high"]) < 3 and behind(contexts.SCORED)(found, phrase)
     if re.match(contexts.SCORES, following) or behind(contexts.SCORED)(found, phrase):
         return True
+    if int(found["low"]) > int(found["high"]) and re.match(contexts.SCORES_FALLING, following):
+        return not text_before(found, phrase).endswith("第")
     is_of_part = re.search(r"第[\d一二三四五六七]+[节局盘场]$", text_before(found, phrase)) is not None
     if is_of_part or _is_next_set(found, phrase):
         return True
@@ -365,7 +372,7 @@ def is_score(found: Match, phrase: Phrase) -> bool:
 
 def _is_between_teams(found: Match, phrase: Phrase) -> bool:
     is_led = re.search(f"(?:{contexts.TEAMS}|队)$", text_before(found, phrase)[-8:].rstrip()) is not None
-    return is_led and not text_ahead(found, phrase).startswith(contexts.NO_SCORES)
+    return is_led and not text_ahead(found, phrase).startswith((*contexts.NO_SCORES, "平", "汽油"))
 
 
 def _is_next_set(found: Match, phrase: Phrase) -> bool:
@@ -463,9 +470,13 @@ def is_day_of_year(found: Match, phrase: Phrase) -> bool:
     """ "明年2/14", "今年3/8放假" and "入住7/15", not "今年1/3的时间"."""
     month, day, ahead = int(found["month"]), int(found["day"]), text_ahead(found, phrase).lstrip()
     is_part = month < day <= 12 and ahead[:1].isalnum() and re.match(contexts.BEHIND_DAY, ahead) is None
-    return not is_part and ahead[:1] not in _OF_PROGRESS and _is_dated(found, phrase)
+    before = text_before(found, phrase)
+    is_term = before.endswith("在") and ahead.startswith(("前", "之前", "以前"))
+    is_told = is_term or _is_dated(found, phrase) or _DAY_TOLD.search(before) is not None
+    return not is_part and ahead[:1] not in _OF_PROGRESS and is_told
 
 
+_DAY_TOLD = re.compile("(?:今天|昨天|明天|后天|(?:周|星期)[一二三四五六日天])是?$")
 _OF_PROGRESS = frozenset("人位名个集章话件题页台份套单天次")  # behind "报名10/20"
 
 
@@ -474,6 +485,11 @@ def is_no_part(found: Match, phrase: Phrase) -> bool:
     month, day = int(found["month"]), int(found["day"])
     is_told = re.search(contexts.TRAVELERS, text_before(found, phrase)) is not None
     return is_told and (day > 12 or month >= day or gcd(month, day) > 1)
+
+
+def is_no_tally(found: Match, phrase: Phrase) -> bool:
+    """ "10/2/15", a day, not of "战绩10/2/15"."""
+    return is_date(found, phrase) and not behind("KDA|战绩|数据|K/D/A")(found, phrase)
 
 
 def is_next_month(found: Match, phrase: Phrase) -> bool:
@@ -644,10 +660,11 @@ def is_decade(found: Match, phrase: Phrase) -> bool:
     if found["century"] is not None:
         return True
     last = re.search(r"(\d+)(s?)\s?[-–—~～到至]\s?$", text_before(found, phrase))
+    before = text_before(found, phrase)[: last.start()] if last is not None else ""
     is_till = last is not None and (int(last[1]) < 50 or not last[2])  # "30s-60s" and "30~60s"
     is_styled = re.match(contexts.STYLED, text_ahead(found, phrase)) is not None
     if is_till and is_styled and last is not None and "50" <= last[1] < found["digits"]:
-        return True  # "60-70s摇滚"
+        return not before.endswith("等")  # "60-70s摇滚"
     if is_till or (found["digits"] < "70" and is_whole(found, phrase)):
         return False
     is_waited = re.match(contexts.SECONDS, text_ahead(found, phrase)) is not None

@@ -21,7 +21,7 @@ _SIGN = re.compile("|".join(re.escape(sign) for sign in contexts.SIGNS))
 _WORD_SIGNS = re.compile(r"(?<=[A-Za-z])(?<![0-9][A-Za-z])(?<![0-9][A-Za-z]{2})(?<!/h)[-_](?=[0-9])")
 _LONG_WORD_SIGNS = re.compile(r"(?<=[A-Za-z]{2})[-_](?=[0-9])")
 _PER = re.compile(
-    rf"(?:(?<=[元块角分币镑刀美港日韩次克升米里时])|(?<=[元块]起)|(?<=[0-9零一二三四五六七八九十百千万][kKwW])(?=/[月年天])|(?<=[0-9][人片粒转毛r步下帧跳拍度])|(?<=[0-9][GMT])|(?<=[GMKT]B)|(?<=万)(?=/[年月人])|(?<=[元块]/人)|(?:(?<=[0-9]{{2}})|(?<=\.[0-9]))(?=/(?:月|年|天|晚|位|人|小时|课时|节|单|件|份|斤|张|次)(?:$|[^\u4e00-\u9fff]|[起的左以])))/(?=[0-9]*(?:{contexts.PER}))"
+    rf"(?:(?<=[元块角分币镑刀美港日韩次克升米里时])|(?<=[元块]起)|(?<=[0-9零一二三四五六七八九十百千万][kKwW])(?=/[月年天])|(?<=[0-9][人片粒转毛r步下帧跳拍])|(?:(?<=[0-9][GMT度])|(?<=[GMKT]B))(?=/[月年天秒人](?:$|[^\u4e00-\u9fff]|[起左以的]))|(?<=[0-9])(?=/(?:斤|公斤|小时)(?:$|[^\u4e00-\u9fff]))|(?<=万)(?=/[年月人])|(?<=[元块]/人)|(?:(?<=[0-9]{{2}})|(?<=\.[0-9]))(?=/(?:月|年|天|晚|位|人|小时|课时|节|单|件|份|斤|张|次)(?:$|[^\u4e00-\u9fff]|[起的左以])))/(?=[0-9]*(?:{contexts.PER}))"
 )
 _PER_NONE = re.compile("/(?=周[一二三四五六日末])")
 _UNITS = "|".join(sorted(contexts.PER_UNITS, key=len, reverse=True))
@@ -61,8 +61,9 @@ _WIDE_COMMA = re.compile(r"(?<=\d)，(?=\d{3}(?!\d))")
 """Of a long number, since a list is of several phrases."""
 _REST = re.compile(r"(?<=[0-9])\s?(?:…{1,2}|\.{3,6})\s?(?=[0-9])")
 """Before what a division leaves: "12÷5=2……2"."""
-_DIFFERENCE = re.compile("[xyzabmn]-[xyzabmn]")
-_BEFORE_DIFFERENCE = ("求", "计算", "则", "若", "设", "已知", "即", "得", "当")
+_DIFFERENCE = re.compile("[xyzabmn][²³]?-[xyzabmn][²³]?(?:[-+][a-z])?")
+_BEFORE_DIFFERENCE = ("求", "计算", "则", "已知", "即", "得", "当")
+_COMPARED = re.compile("(?<![A-Za-z])(?P<first>[a-z])-(?P<last>[a-z])(?=[<>≤≥≠])")
 _FACTORIAL = re.compile(r"(?<=[0-9n])!(?=\s=)|(?<=^n)!$")
 _SIZES = re.compile(
     r"(?<![A-Za-z0-9])(?P<first>[2-6]?X{0,3}[SML])[-–~～](?P<last>[2-6]?X{0,5}[SML])(?![A-Za-z0-9])"
@@ -152,8 +153,8 @@ def _signs_in_words(phrase: Phrase, text: str) -> str:
         text = _APART.sub(r"\g<decimal>，", _BLANK_BEHIND_DIGIT.sub("", text))
     if "÷" in text and "=" in text:
         text = _REST.sub("余", text)
-    if _DIFFERENCE.fullmatch(text) and phrase.before.endswith(_BEFORE_DIFFERENCE):
-        text = text.replace("-", "减")
+    if "-" in text:
+        text = _differences_in_words(text, phrase)
     if "!" in text and ("=" in text or text == "n!"):
         text = _FACTORIAL.sub("的阶乘", part_factorials(text))
     if text[-1:] in ("L", "M"):
@@ -163,6 +164,13 @@ def _signs_in_words(phrase: Phrase, text: str) -> str:
     if "." in text and not (text.startswith(".88") and phrase.before.endswith(_FAREWELLS)):
         text = _LEADING_POINT.sub("点", _LEADING_DECIMALS.sub("0.", text))
     return _SHARP.sub(r"\g<letter> sharp", text) if "#" in text else text
+
+
+def _differences_in_words(text: str, phrase: Phrase) -> str:
+    """ "求x-y" and "x-y>0", not "设x-y平面"."""
+    if _DIFFERENCE.fullmatch(text) and phrase.before.endswith(_BEFORE_DIFFERENCE):
+        return text.replace("-", "减")
+    return _COMPARED.sub(r"\g<first>减\g<last>", text)
 
 
 def _with_plain_signs(text: str) -> str:

@@ -333,7 +333,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.code", r"7\d7(?:-\d{1,3})?(?![\d.])", conditions.behind("波音|Boeing")),
     (
         "cardinal.number",
-        rf"(?<![\w.,])(?:{_EMERGENCY}(?={contexts.COUNTED}|/\d+\s?[A-Za-z]|\s?[-–—~～至到]\s?\d+(?:\.\d+)?(?![\d.%]))|{_DIALED}(?={contexts.MEASURED}))",
+        rf"(?<![\w.,])(?:{_EMERGENCY}(?={contexts.COUNTED}|/\d*\s?[A-Za-z]|\s?[-–—~～至到]\s?\d+(?:\.\d+)?(?![\d.%]))|{_DIALED}(?={contexts.MEASURED}))",
         None,
     ),
     (
@@ -441,7 +441,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     (
         "date.full",
         r"(?<![\d/])(?P<year>\d{2})/(?P<month>\d{1,2})/(?P<day>\d{1,2})(?![\d/])",
-        conditions.is_date,
+        conditions.is_no_tally,
     ),
     (
         "date.written",
