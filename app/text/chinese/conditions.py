@@ -452,8 +452,9 @@ def is_local_telephone(found: Match, phrase: Phrase) -> bool:
 
 
 def is_told_day(found: Match, phrase: Phrase) -> bool:
-    """ "05-20开会", no code and no range of numbers, which are told before it."""
-    return not behind(contexts.CODES)(found, phrase)
+    """ "05-20开会", no code and not "05-08年"; what lists numbers is told before it."""
+    is_counted = re.match(contexts.COUNTED_BEHIND, text_ahead(found, phrase).lstrip()) is not None
+    return not is_counted and not behind(contexts.CODES)(found, phrase)
 
 
 def is_range_of_numbers(found: Match, phrase: Phrase) -> bool:
@@ -476,7 +477,7 @@ def is_day_of_year(found: Match, phrase: Phrase) -> bool:
     return not is_part and ahead[:1] not in _OF_PROGRESS and is_told
 
 
-_DAY_TOLD = re.compile("(?:今天|昨天|明天|后天|(?:周|星期)[一二三四五六日天])是?$")
+_DAY_TOLD = re.compile("(?:今天|昨天|明天|后天|最[晚迟早]|(?:周|星期)[一二三四五六日天])是?$")
 _OF_PROGRESS = frozenset("人位名个集章话件题页台份套单天次")  # behind "报名10/20"
 
 
