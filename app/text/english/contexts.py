@@ -382,12 +382,13 @@ STARTERS = _words(
 )
 """Words in capitals that begin sentences rather than names."""
 
-JOBS = _words(
-    "Director Manager Engineer Developer Analyst Vice Editor Partner Counsel Associate Advisor Consultant "
-    "Scientist Designer Producer Executive Officer Architect Accountant Researcher Lecturer Fellow Software "
-    "Data Product Project Marketing Sales Technical Research"
+SISTERS = _words(
+    "Mary Maria Marie Teresa Theresa Therese Catherine Katherine Anne Anna Ann Margaret Elizabeth Joan Helen "
+    "Agnes Bernadette Clare Clara Lucy Lucia Cecilia Monica Rose Josephine Jean Patricia Barbara Judith "
+    "Kathleen Carol Simone Norma Faustina Benedicta Angela Christine Susan Martha Miriam Dorothy Ruth Rita "
+    "Veronica Magdalene Gertrude Ursula Grace Joanna Julia Louise Frances Francesca Immaculata"
 )
-"""Before one of these "Sr." is senior, rather than a sister."""
+"""Before one of these "Sr." is a sister, rather than senior."""
 GREETINGS = _words("Dear Hi Hello Hey Thanks Thank Bye Goodbye Welcome Congratulations Sorry Ask Tell Meet")
 """Words in capitals before a title and a name."""
 

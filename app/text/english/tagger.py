@@ -65,7 +65,7 @@ def _long_form(word: str, phrase: Phrase) -> str | None:
     following = phrase.following.strip(vocabulary.EDGES)
     if word == vocabulary.SAINT_OR_STREET:
         return "Saint" if is_saint(phrase) else "Street"
-    if counted := _counted_form(word, following, phrase.previous):
+    if counted := _counted_form(word, following, phrase):
         return counted
     if word in _TOLD and (told := _told_form(word, following, phrase)):
         return told
@@ -75,12 +75,7 @@ def _long_form(word: str, phrase: Phrase) -> str | None:
         return vocabulary.WEEKDAYS[word.rstrip(".")]
     if word in contexts.STREETS and phrase.previous[:1].isdigit() and phrase.previous[-1:].isalpha():
         return contexts.STREETS[word]
-    if (
-        word == "Sr."
-        and following.istitle()
-        and following not in contexts.JOBS
-        and not phrase.previous[:1].isupper()
-    ):
+    if word == "Sr." and following.rstrip(".") in contexts.SISTERS and not phrase.previous[:1].isupper():
         return "Sister"
     if word == "Co." and phrase.previous == "&":
         return "Company"
@@ -143,8 +138,9 @@ def _small_day(word: str, following: str, phrase: Phrase) -> str | None:
     return None if day in vocabulary.WORDS_TOO and following[:1].isupper() else vocabulary.WEEKDAYS[day]
 
 
-def _counted_form(word: str, following: str, previous: str) -> str | None:
+def _counted_form(word: str, following: str, phrase: Phrase) -> str | None:
     """What an abbreviation stands for beside a number or before a verse."""
+    previous = phrase.previous
     if word in _BEHIND_ORDINAL and _ORDINAL.fullmatch(previous):
         return _BEHIND_ORDINAL[word]
     if word == "fl." and following[:1].isdigit():
@@ -154,6 +150,8 @@ def _counted_form(word: str, following: str, previous: str) -> str | None:
     if word in vocabulary.TIMED and _TIME.match(following):
         return vocabulary.TIMED[word]
     if word in vocabulary.COUNTED:
+        if _is_word_there(word, following, phrase):
+            return None
         is_before_code = word in _LETTERED or (
             word in _NUMBERS and previous.lower() in contexts.NAMED_BY_CODE
         )
@@ -173,6 +171,28 @@ def _counted_form(word: str, following: str, previous: str) -> str | None:
         if is_numbered or is_limit:
             return vocabulary.COUNTED[word]
     return None
+
+
+def _is_word_there(word: str, following: str, phrase: Phrase) -> bool:
+    """ "Oh no. 5 more!", "vitamin c. I take it", "b. 1950, c. 1960", "my ex. 5 years ago"."""
+    previous = phrase.previous.lower().strip(vocabulary.EDGES)
+    if word in ("no.", "No."):
+        return _NEGATION.search(phrase.before) is not None
+    if word == "c.":
+        is_listed = _LISTED_BEFORE.search(phrase.before) is not None
+        return not following[:1].isdigit() or previous in _BEFORE_LETTER or is_listed
+    if word == "ex." and previous in contexts.OWN:
+        return True
+    return following == "I" and word[0].islower() and previous in contexts.ARTICLES | contexts.OWN
+
+
+_NEGATION = re.compile(
+    r"(?:[?][\"'”’)]*|\b(?:oh|say|says|said|saying|(?:answer|reply|response) (?:is|was)|yes or))\s*$",
+    re.IGNORECASE,
+)
+"""Before "no." that is an answer, though a number follows."""
+_BEFORE_LETTER = frozenset(["a", "vitamin", "option", "choice", "answer", "middle", "is", "or", "letter"])
+_LISTED_BEFORE = re.compile(r"(?<![\w.])[Bb]\.\s+[^.\s][^.]*$")
 
 
 def _is_word_before_letter(word: str, following: str, previous: str) -> bool:
