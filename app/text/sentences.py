@@ -8,8 +8,7 @@ from enum import Enum, auto
 
 from firstword.app.text.chinese.breaks import WINDOW, is_break
 from firstword.app.text.english import vocabulary
-from firstword.app.text.english.reader import ends_no_sentence
-from firstword.app.text.english.tagger import begins_sentence
+from firstword.app.text.english.reader import ends_sentence
 from firstword.app.text.multilingual.locales import ARTICLES
 from firstword.app.text.phrases import SILENT_MARKS, Phrase
 
@@ -169,9 +168,8 @@ def _ending(phrase: Phrase) -> Ending:
     if phrase.following and _ITEM_NUMBER.fullmatch(word) and phrase.previous.lower() in ARTICLES:
         return Ending.NONE  # a German ordinal
     if vocabulary.is_abbreviation(word) or vocabulary.HALF_APART.search(text):
-        if ends_no_sentence(word, phrase) or not begins_sentence(phrase.following):
-            return Ending.NONE
-        return Ending.IF_CAPITAL_FOLLOWS
+        is_end = phrase.following != "" and ends_sentence(word, phrase)
+        return Ending.IF_CAPITAL_FOLLOWS if is_end else Ending.NONE
     if not _ELLIPSIS.search(word) and _SURE_STOP.search(word):
         return Ending.UNLESS_CLOSING_FOLLOWS if phrase.is_before_closing_mark else Ending.SURE
     return Ending.UNLESS_CLOSING_FOLLOWS if text[-1] in "。！？；" else Ending.IF_CAPITAL_FOLLOWS

@@ -290,6 +290,11 @@ LETTERS = _words("US IT WHO AD BC EST PST ETA CET PT ET AM PM OR IV ID")
 ALWAYS_LETTERS = _words("US ETA EST PST")
 LETTERS_BEHIND = _words("the The an a our your their my in an from of an")
 
+BEHIND_HOURS = _words(
+    "Eastern Pacific Central Mountain Atlantic Standard Daylight Local Greenwich Zulu London Paris Berlin "
+    "Tokyo Beijing Moscow New Mass Daily Weekdays Weekends Christmas Thanksgiving Easter Noon Midnight"
+)
+"""Words in capitals that begin no sentence behind "9 a.m."."""
 ZONES = (
     "EST|EDT|CST|CDT|MST|MDT|PST|PDT|AKST|HST|GMT|UTC|BST|CET|CEST|EET|EEST|MSK|IST|JST|KST|AEST|AEDT"
     "|AWST|NZST"
@@ -378,10 +383,20 @@ STARTERS = _words(
     "Those Though Thus To Today Tomorrow Until Was We Were What When Where Which While Who Why Will With "
     "Without Would Yes Yesterday Yet You Your All Both Each Every Everyone Everything Nobody None Nothing "
     "After Also Although Although Because Before Did Do Does Even Can Could Just Maybe Perhaps Later Next "
-    "Finally Only During Did Has Have Had Are Another Any Go Come See Call"
+    "Finally Only During Did Has Have Had Are Another Any Go Come See Call Can't Won't Thanks Thank Take "
+    "Turn Keep Stay Stop Continue Make Merge Exit Drive Bring Meet Good Great Destination Remember Remind "
+    "Walk Follow Arrive Send Set Sorry Okay"
 )
 """Words in capitals that begin sentences rather than names."""
 
+NO_STARTERS = {
+    "U.S.": _words("Good Great Exit Drive"),
+    **dict.fromkeys(
+        ("Dr.", "dr.", "Prof.", "prof."),
+        _words("A An But Can Case Do Go Good Her In Many Most My No Now On See So To Who Will"),
+    ),
+}
+"""Behind one of these its words are of a name."""
 SISTERS = _words(
     "Mary Maria Marie Teresa Theresa Therese Catherine Katherine Anne Anna Ann Margaret Elizabeth Joan Helen "
     "Agnes Bernadette Clare Clara Lucy Lucia Cecilia Monica Rose Josephine Jean Patricia Barbara Judith "

@@ -144,10 +144,9 @@ def say_english(text: str, phrase: Phrase) -> str:
     spoken = _BLANK_BEHIND_OPENING.sub("", _BLANK_BEFORE_STOP.sub("", " ".join(spoken.split())))
     # A full stop may have ended both an abbreviation and the sentence.
     has_lost_stop = text.endswith(".") and spoken and not spoken.endswith(".")
-    if has_lost_stop and not ends_no_sentence(text, phrase):
+    if has_lost_stop:
         is_title_behind = text == "ed." and phrase.following[:1].isupper()  # "2nd ed. Oxford: Press"
-        is_end = not phrase.following or is_title_behind or begins_sentence(phrase.following)
-        spoken += "." if is_end else ""
+        spoken += "." if is_title_behind or ends_sentence(text, phrase) else ""
     return spoken
 
 
@@ -159,18 +158,53 @@ _ROMAN_LETTERS = ("I", "V", "X")
 _RAISED_NUMERAL = re.compile("[IVX]{2,8}(?:st|nd|rd|th)")
 
 
-def ends_no_sentence(word: str, phrase: Phrase) -> bool:
-    """Whether an abbreviation's full stop never ends a sentence where it stands."""
+_WAY = re.compile(r"\d\s?[NSEW]\.\W*$")
+
+
+def ends_sentence(word: str, phrase: Phrase) -> bool:
+    """Whether the full stop of an abbreviation, which a phrase ends with, is that of a sentence too."""
     bare = word.strip(vocabulary.EDGES).rpartition(" ")[2]
+    following = phrase.following.strip(vocabulary.EDGES)
+    is_name = following in contexts.NO_STARTERS.get(bare, ()) and not _is_apart(bare, phrase)
+    if is_name or _ends_no_sentence(bare, phrase):
+        return False
+    return not following or begins_sentence(following) or _is_behind_hour(following, phrase)
+
+
+def _is_apart(bare: str, phrase: Phrase) -> bool:
+    """ "I need a Dr. Can you help?" and "I am on Oak Dr. Can you come?"."""
+    is_doctor = phrase.previous.lower() in contexts.ARTICLES and phrase.following not in ("Who", "No")
+    return bare == "Dr." and (is_doctor or is_drive(phrase))
+
+
+_HOUR = re.compile(r"\d\s?[AaPp]\.\s?[Mm]\.\W*$")
+_CAPITALIZED = re.compile(r"[A-Z][a-z’']")
+
+
+def _is_behind_hour(following: str, phrase: Phrase) -> bool:
+    """ "at 9 a.m. John will join", not "at 9 a.m. Eastern", "9 p.m. Mondays" or "the 9 a.m. Mass"."""
+    if _HOUR.search(phrase.text) is None or phrase.previous.lower() in contexts.ARTICLES | contexts.OWN:
+        return False
+    is_time = following.rstrip(".") in contexts.BEHIND_HOURS or _TIME_BEHIND.match(following) is not None
+    return _CAPITALIZED.match(phrase.following) is not None and not is_time
+
+
+_TIME_BEHIND = re.compile(rf"(?:{vocabulary.MONTH}|{'|'.join(vocabulary.WEEKDAYS)})(?:\b|[a-z]*days?\b)")
+
+
+def _ends_no_sentence(bare: str, phrase: Phrase) -> bool:
+    """Whether an abbreviation's full stop never ends a sentence where it stands."""
     if bare == vocabulary.SAINT_OR_STREET:
         return is_saint(phrase)
     if bare == "Dr." and is_drive(phrase):
+        return False
+    if bare in contexts.NO_STARTERS:
         return False
     return (
         (bare in vocabulary.TITLES and not phrase.text[:1].isdigit())
         or bare in vocabulary.COUNTED
         or bare in vocabulary.BETWEEN
-        or vocabulary.INITIAL.fullmatch(bare) is not None
+        or (vocabulary.INITIAL.fullmatch(bare) is not None and not _WAY.search(phrase.before + phrase.source))
     )
 
 

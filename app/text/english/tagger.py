@@ -85,7 +85,10 @@ def _long_form(word: str, phrase: Phrase) -> str | None:
         return vocabulary.PLACES[word]
     is_closed = phrase.text[-1:] in ":;," or not following[:1].isupper() or begins_sentence(following)
     is_apart = phrase.previous.endswith(",") and is_closed  # "Adore, v.: To venerate"
-    if word == "v." and (is_apart or not (phrase.previous[:1].isupper() and following[:1].isupper())):
+    is_name = word == "Gen." and begins_sentence(following)
+    if is_name or (
+        word == "v." and (is_apart or not (phrase.previous[:1].isupper() and following[:1].isupper()))
+    ):
         return None
     if word == "p.a." and not _EARNING.search(phrase.previous):
         return "P A"
@@ -135,7 +138,10 @@ def _small_day(word: str, following: str, phrase: Phrase) -> str | None:
         word, phrase.previous, following
     ):
         return None
-    return None if day in vocabulary.WORDS_TOO and following[:1].isupper() else vocabulary.WEEKDAYS[day]
+    if not following[:1].isupper():
+        return vocabulary.WEEKDAYS[day]
+    is_end = word[-1] == "."  # "on fri. May I come?"
+    return None if day in vocabulary.WORDS_TOO else vocabulary.WEEKDAYS[day] + "." * is_end
 
 
 def _counted_form(word: str, following: str, phrase: Phrase) -> str | None:
@@ -353,8 +359,13 @@ _TOLD = frozenset(
 
 
 def begins_sentence(word: str) -> bool:
-    """Whether the word behind an abbreviation's full stop begins a sentence."""
-    return word.strip(vocabulary.EDGES) in contexts.STARTERS
+    """Whether the word behind an abbreviation's full stop begins a sentence: "Now", "I'll", "Don't"."""
+    bare = word.strip(vocabulary.EDGES)
+    bare = bare.rstrip(".") if len(bare) > 3 else bare  # "Stop.", not "No."
+    return bare in contexts.STARTERS or _CONTRACTED.sub("", bare) in contexts.STARTERS
+
+
+_CONTRACTED = re.compile(r"(?:n['’]t|['’](?:ll|ve|re|s|m|d))$")
 
 
 def is_saint(phrase: Phrase) -> bool:
