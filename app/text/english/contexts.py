@@ -74,6 +74,8 @@ WAITED = _words(
     "wait waited waiting in for every within after another last past next about took takes "
     "prep cook bake simmer boil marinate soak knead"
 )
+EXERCISED = _words("rest hold plank run walk jog sprint stir steep cook each")
+"""Beside one of these "60s" is so many seconds."""
 KEPT = _words("closed open every")  # of hours: behind one of these "Sun" is a day
 ON_DAY = _words(
     "on by until till from this next last departs departing leaves leaving starts starting begins"
@@ -99,9 +101,14 @@ SEVERAL_BEHIND = _words(
 """Behind one of these "3s and 4s" are threes and fours, rather than seconds."""
 OF_DECADE = _words(
     "sitcom sitcoms show shows song songs hit hits music rock pop disco movie movies film films band bands "
-    "style fashion theme party kid kids car cars classic classics icon throwback sound sounds vibe look house"
+    "style fashion theme party kid kids car cars classic classics icon throwback sound sounds vibe look "
+    "house mix playlist playlists rap folk jazz punk funk soul metal country soundtrack tune tunes album "
+    "arcade cartoon cartoons dress costume outfit hair hairstyle decade nostalgia aesthetic decor"
 )
 """Before one of these "a 70s" is of those years."""
+MADE = _words("make record create add upload need do shoot")
+MADE_OF_SECONDS = _words("show sound film")
+"""Behind "make a 60s" of so many seconds."""
 TIMED = _words("timeout timer interval delay pause break countdown")
 # Behind "IU", the unit of a dose.
 DOSED = _words(
@@ -204,7 +211,7 @@ ESTIMATED = _words("delivery arrival time cost total value date shipping price b
 """Before one of these "est." is estimated."""
 
 SINGULAR_BEHIND = _words("a an A An each")
-DECADE_BEHIND = _words("the my his her their our early mid late and to in 's")
+DECADE_BEHIND = _words("the my his her their our early mid late upper lower low high and to in 's")
 CENTURY_BEFORE = _words("century centuries olympiad legion")
 YEAR_BEHIND = _words(
     "in since by until till of from before after during around circa c. ca. year years early late mid and "
@@ -219,6 +226,10 @@ DAY_AHEAD = re.compile(r"\s?at (?:\d{1,2}(?::\d\d|\s?[ap]\.?m)|noon\b|midnight\b
 """Behind a month and day: "12/25 at 4pm"."""
 PARTS_AHEAD = _words("of off price priced cup day pound share full")
 """Behind one of these there is no day of a month: "Friday 1/2 off"."""
+BEHIND_PRICE = _words(
+    "a an and or but to for in per each is was are on at from by with if when more less extra tip fee"
+)
+"""Before one of these "$2 1/2" is so many dollars, rather than a price and half of something."""
 CLOSED = _words("close closes closed open opens sale valid week weekend trip vacation holiday event sprint")
 """Behind one of these "7/3-7/5" are days."""
 MONTH_BEHIND = _words(

@@ -23,7 +23,7 @@ class _Row:
     """What stands beside a numeral, and whether it is one there; None: whatever it is.
 
     numerals: as they are written. before: the word before it. ahead: the next word in small letters, "" where
-    none follows. has_title: "King" and its kin before the name.
+    none follows. has_title: "King" and its kin before the name. is_stopped: a stop or colon is behind.
     """
 
     is_numeral: bool
@@ -31,6 +31,7 @@ class _Row:
     before: frozenset[str] | None = None
     ahead: frozenset[str] | None = None
     has_title: bool | None = None
+    is_stopped: bool | None = None
 
 
 _COUNTED: Final = (  # behind "Chapter" and its kin
@@ -45,6 +46,7 @@ _COUNTED: Final = (  # behind "Chapter" and its kin
     _Row(True),
 )
 _REIGNS: Final = (  # behind a given name
+    _Row(False, frozenset("V"), ahead=_AT_END, has_title=False, is_stopped=True),  # "Call Charles V."
     _Row(True, frozenset("V"), before=contexts.CROWNED, ahead=_AT_END | contexts.REIGNED),
     _Row(True, frozenset("I"), before=contexts.CROWNED, ahead=_AT_END | contexts.REIGNED, has_title=True),
     _Row(True, frozenset("I"), before=contexts.CROWNED, ahead=_AT_END | contexts.REIGNED_ALONE),
@@ -111,7 +113,8 @@ def is_reign(found: Match, context: Context) -> bool:
     is_apart = f"{context.phrase.before}{found.string[:start]}".rstrip()[-1:] in ",;:"
     if name in contexts.NO_NAMES or is_apart or (start and found.string[start - 1] != " "):
         return False
-    return _decide(_REIGNS, numeral, name, _ahead(found, context), title in contexts.REIGNING)
+    is_stopped = found.string[found.end() :][:1] in (".", ":") and name != "Henry"  # the play
+    return _decide(_REIGNS, numeral, name, _ahead(found, context), title in contexts.REIGNING, is_stopped)
 
 
 def is_small_reign(found: Match, context: Context) -> bool:
@@ -149,7 +152,12 @@ def _ahead(found: Match, context: Context) -> str:
 
 
 def _decide(
-    rows: Iterable[_Row], numeral: str, before: str, ahead: str, has_title: bool | None = None
+    rows: Iterable[_Row],
+    numeral: str,
+    before: str,
+    ahead: str,
+    has_title: bool | None = None,
+    is_stopped: bool = False,
 ) -> bool:
     return next(
         row.is_numeral
@@ -158,4 +166,5 @@ def _decide(
         and (row.before is None or before in row.before)
         and (row.ahead is None or ahead in row.ahead)
         and (row.has_title is None or has_title == row.has_title)
+        and (row.is_stopped is None or is_stopped == row.is_stopped)
     )

@@ -301,7 +301,7 @@ def _join(text: str, phrase: Phrase) -> str:
         elif part.isspace() or part in ",.":
             last = last if part == "." else ""
     is_unit = last in ("measure", "duration") and text.endswith(".")
-    if is_unit and (phrase.following[:1].islower() or _is_screen(".", phrase)):
+    if is_unit and (phrase.following[:1].islower() or (last == "measure" and _is_screen(".", phrase))):
         return spoken.removesuffix(".")
     return spoken
 

@@ -382,9 +382,10 @@ def is_spent(found: Match, context: Context) -> bool:
 
 
 def is_money_with_part(found: Match, context: Context) -> bool:
-    """ "$2 1/2 million", not "$10 1/2 off"."""
-    is_apart = context.is_ahead(found.end(), contexts.PARTS_AHEAD)
-    return not is_apart and int(found["above"]) < int(found["below"]) and is_money(found, context)
+    """ "$2 1/2 million" and "$2 1/2 for it", not "$10 1/2 off" or "$9 1/2 lb"."""
+    is_whole = found["scale"] or found["per"] or not context.ahead(found.end())
+    is_priced = is_whole or context.is_ahead(found.end(), contexts.BEHIND_PRICE)
+    return bool(is_priced) and int(found["above"]) < int(found["below"]) and is_money(found, context)
 
 
 def is_karat(found: Match, context: Context) -> bool:
@@ -398,6 +399,8 @@ _OTHER_SIDE = re.compile(r"(?:\s?[x×]\s?\d+['′’])?")
 def is_foot(found: Match, context: Context) -> bool:
     """ "a 10' ladder" and "4'x8' sheet"."""
     other = _OTHER_SIDE.match(found.string, found.end())
+    if _QUOTED.search(f"{context.phrase.before}{context.text[: found.start()]}"):
+        return False  # "tap 'Lesson 2' panel"
     return other is not None and context.is_ahead(other.end(), contexts.SIZED)
 
 

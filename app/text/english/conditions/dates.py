@@ -154,17 +154,16 @@ def is_short_hour(found: Match, context: Context) -> bool:
     return last is not None and not context.is_ahead(last.end(), contexts.ORBITALS)
 
 
-_HOURS_BEHIND = re.compile(
-    r"\s*\d{1,2}(?:(?::\d\d)?(?:\s?[AaPp]\.?[Mm]?\.?)?\s?[-–]\s?\d|:\d\d|\s?[AaPp]\.?[Mm]|$)"
+_LENGTHS = re.compile(
+    r"\s*\d+(?:\.\d+)?[\s-]?(?:[cm]?m|in(?! the)|inch(?:es)?|ft|feet|foot|[\"'″′]"
+    r"|(?:row|cable|connector|adapter|pin)s?)(?!\w)"
 )
-_SPAN = frozenset(["", "to", "until", "till", "hours"])
 
 
 def is_workdays(found: Match, context: Context) -> bool:
-    """ "M-F 9-5" and "M-F 10 to 6", not "M-F 10 cm"."""
-    ahead = found.string[found.end() :]
-    is_hour = _HOURS_BEHIND.match(ahead) is not None
-    return is_hour and (not ahead.strip().isdecimal() or context.phrase.following in _SPAN)
+    """ "M-F 9-5" and "M-F 2 times a day", not "M-F 10 cm" or the cable of "M-F 8 rows"."""
+    ahead = f"{found.string[found.end() :]} {context.phrase.following}"
+    return ahead.lstrip()[:1].isdigit() and _LENGTHS.match(ahead) is None
 
 
 def is_next_year(found: Match, context: Context) -> bool:
@@ -191,9 +190,24 @@ def is_minutes(found: Match, context: Context) -> bool:
     return context.is_behind(found.start(), contexts.WAITED) and not context.is_ahead(end, contexts.MEASURED)
 
 
+_EXPOSED = frozenset(["shutter", "speed", "exposure", "delay", "pause", "every", "for", "at", "to", "within"])
+_WAITED = frozenset(["wait", "waits", "waited", "takes", "took"])
+
+
+def is_part_of_second(found: Match, context: Context) -> bool:
+    """ "wait 1/2s" and "1/250s", not "two 1/2s"."""
+    above, below = int(found["above"]), int(found["below"])
+    return above < below and (below > 32 or context.is_behind(found.start(), _EXPOSED | _WAITED))
+
+
 def is_pace(found: Match, context: Context) -> bool:
     """So long for each mile or kilometer, not the height of somebody."""
     return found["per"] is not None or context.ahead(found.end()) == "per"
+
+
+def is_in_hours(found: Match, context: Context) -> bool:
+    """ "slept 7:20 hrs", not "at 6:00 hrs"."""
+    return not context.is_behind(found.start(), contexts.CLOCK - contexts.DURATIONS)
 
 
 def is_elapsed(found: Match, context: Context) -> bool:
@@ -232,15 +246,22 @@ def is_decade(found: Match, context: Context, digits: str) -> bool:
 
 def is_bare_decade(found: Match, context: Context) -> bool:
     """ "30s" only after a word such as "the"; the later ones unless somebody waits for so long."""
-    if found["digits"] >= "50" and context.is_ahead(found.end(), contexts.OF_DECADE):
+    digits, start, end = found["digits"], found.start(), found.end()
+    if digits >= "50" and context.is_ahead(end, contexts.OF_DECADE):
+        is_made = context.is_behind(start, contexts.ARTICLES) and context.is_behind(start, contexts.MADE, 2)
+        return not (is_made and context.is_ahead(end, contexts.MADE_OF_SECONDS))
+    if context.is_ahead(end, _OUTDOORS):
         return True
-    if found["digits"] in ("60", "70", "80", "90") and not context.is_behind(found.start(), _IN):
-        waited = contexts.WAITED | contexts.DURATIONS | contexts.ABOUT | contexts.ARTICLES
-        if not context.is_behind(found.start(), waited - contexts.DECADE_BEHIND):
-            return not context.is_ahead(found.end(), contexts.AGO | contexts.TIMED)
-    return (
-        is_decade(found, context, found["digits"]) and found.string[found.start() - 1 : found.start()] != "$"
-    )
+    if digits in ("60", "70", "80", "90") and not context.is_behind(start, _IN):
+        waited = contexts.WAITED | contexts.DURATIONS | contexts.ABOUT | contexts.EXERCISED
+        waited |= _ONE if digits in ("60", "90") else set()
+        if not context.is_behind(start, waited - contexts.DECADE_BEHIND):
+            return not context.is_ahead(end, contexts.AGO | contexts.TIMED | contexts.EXERCISED)
+    return is_decade(found, context, digits) and found.string[start - 1 : start] != "$"
+
+
+_OUTDOORS = frozenset(["outside", "outdoors"])
+_ONE = frozenset(["a"])  # "a 90s clip", but "an 80s mix"
 
 
 _COUNTED_BEHIND = frozenset(["of", "between"])

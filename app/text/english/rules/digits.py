@@ -230,6 +230,15 @@ DIGITS = compile_rules(
         rf"(?<![\d.,:])(?<!\d/)(?P<hour>1[0-2]|0?[1-9])\.(?P<minutes>[0-5]\d){HALF}{ZONE}(?!\w)",
     ),
     (
+        "duration.hours",
+        r"(?<![\w.,:/-])(?P<hours>\d):(?P<minutes>[0-5]\d)\s?hrs\b(?:\.(?= [a-z]))?",
+        dates.is_in_hours,
+    ),
+    (
+        "time.military",
+        r"(?<![\w.,:/-])(?P<hour>[01]?\d|2[0-4]):(?P<minutes>00)\s?(?P<unit>hrs\b)(?:\.(?= [a-z]))?",
+    ),
+    (
         "time.on_hour",
         r"(?<![\d.,:])(?<!\d/)(?P<hour>1[0-2]|0?[1-9]):00(?!\d)",
         lambda found, context: context.ahead(found.end()).startswith(("o'clock", "o’clock")),
@@ -344,6 +353,11 @@ DIGITS = compile_rules(
         "fraction.common",
         r"(?<![\w/.,])(?P<whole>(?!))?(?P<above>\d{1,3})/(?P<below>\d{1,4})(?![\d/]|[.,]\d)",
         amounts.is_proper_in_formula,
+    ),
+    (
+        "duration.fraction",
+        r"(?<![\w/.,$€£-])(?P<above>\d{1,2})/(?P<below>\d{1,4})s\b(?![/-])",
+        dates.is_part_of_second,
     ),
     (
         "fraction.parts",

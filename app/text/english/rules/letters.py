@@ -93,7 +93,7 @@ LETTERS = compile_rules(
     ("serial.sharp", r"\b(?P<letter>[A-G])#(?!\w)"),
     ("serial.road", r"\b(?P<letters>US|I|SR|CR)-(?P<digits>\d{1,3})\b"),
     ("serial.series", r"\b(?P<letter>[A-Z])\.(?P<digits>\d{3})(?![.,]?\d|\w)"),
-    ("abbreviation.hours", r"(?<=\d:\d\d\s)hrs\b\.?"),
+    ("abbreviation.hours", r"(?<=\d:\d\d\s)hrs\b(?:\.(?= [a-z]))?"),
     ("address.compass", r"\b(?P<compass>[NSEW])(?:\.$|(?=/[A-Z]|[,;:)]?$))", names.is_way),
     ("serial.road", r"\b(?P<letters>A)(?P<digits>3\d0)(?=neo\b|\b)"),
     ("roman.raised", r"\b(?P<roman>[IVX]{2,8})(?:st|nd|rd|th)\b", numerals.is_any),

@@ -161,7 +161,7 @@ OTHERS = compile_rules(
     ("measure.unit", r"(?P<unit>°[CF])(?:/(?P<per>[A-Za-z]+))?(?!\w)", amounts.is_scale_alone),
 )
 AFTER_DIGIT = compile_rules(
-    ("abbreviation.hours", r"(?<=\d:\d\d)hrs\b\.?"),
+    ("abbreviation.hours", r"(?<=\d:\d\d)hrs\b(?:\.(?= [a-z]))?"),
     ("formula.times", r"(?<=\d)x(?=\d)", amounts.is_formula),
     ("formula.by", r"(?<=\d)x(?=\d)"),
     ("formula.multiple", r"(?<=\d)x\b", amounts.is_multiple),

@@ -32,6 +32,12 @@ def _fraction(fields: Fields, text: str) -> str:
     return f"{cardinal(whole)} and {spoken}" if whole else spoken
 
 
+def _part_of_second(fields: Fields, text: str) -> str:
+    if (fields["above"], fields["below"]) == ("1", "2"):
+        return "half a second"
+    return f"{_fraction({**fields, 'whole': None}, text)} of a second"
+
+
 def _parts_of(fields: Fields, text: str) -> str:
     """ "1/4s": quarters."""
     above, below = value_of(fields, "above"), value_of(fields, "below")
@@ -201,6 +207,7 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "fraction.common": _fraction,
     "fraction.rare": _rare_fraction,
     "fraction.parts": _parts_of,
+    "duration.fraction": _part_of_second,
     "fraction.score": lambda fields, text: (
         f"{number(value_of(fields, 'above'))} out of {number(value_of(fields, 'below'))}"
     ),

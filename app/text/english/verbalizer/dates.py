@@ -133,6 +133,12 @@ def _duration(fields: Fields, text: str) -> str:
     return " ".join([*parts, cardinal(rest)] if rest else parts)
 
 
+def _whole_hours(fields: Fields, text: str) -> str:
+    """ "1:00 hrs", whose minutes are not said where there are none."""
+    minutes = value_of(fields, "minutes").lstrip("0")
+    return _duration({"hours": fields["hours"], "minutes": minutes}, text)
+
+
 def _minute_of_match(fields: Fields, text: str) -> str:
     added = f" plus {cardinal(fields['added'])}" if fields["added"] else ""
     return f"{cardinal(value_of(fields, 'minutes'))}{added} minutes"
@@ -189,6 +195,7 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "duration.age": lambda fields, text: f"{cardinal(value_of(fields, 'number'))} year old",
     "duration.match": _minute_of_match,
     "duration.parts": _duration,
+    "duration.hours": _whole_hours,
     "duration.minutes": _duration,
     "duration.pace": _pace,
     "duration.clock": _elapsed,
