@@ -96,9 +96,17 @@ ORBITALS = _words(
 """Before one of these "2p-3p" are of an atom, rather than times."""
 SEVERAL_BEHIND = _words(
     "the these those all both his her their my our your got get gets rated rates rolled roll rolls drew "
-    "draw aged ages see saw score scores scored give gives gave given mostly only odd even"
+    "draw aged ages see saw score scores scored give gives gave given mostly only odd even hit hits hitting"
 )
 """Behind one of these "3s and 4s" are threes and fours, rather than seconds."""
+SEVERAL_OF = re.compile(
+    r"\b(?:(?:pairs?|sets?|hands?|trio|full house) of|count(?:s|ed|ing)? (?:up |down )?(?:by|in)"
+    r"|lin(?:e|ed|ing) up in|grouped in|(?:reviews|ratings|grades) (?:are|were))\s*$",
+    re.IGNORECASE,
+)
+"""Before "5s" that are fives, or a list of them."""
+PASSED = _words("left more faster slower longer shorter between delay later earlier apart ago")
+"""Behind "2s or 3s" of so many seconds."""
 OF_DECADE = _words(
     "sitcom sitcoms show shows song songs hit hits music rock pop disco movie movies film films band bands "
     "style fashion theme party kid kids car cars classic classics icon throwback sound sounds vibe look "
@@ -143,6 +151,8 @@ PARTED = _words("cup cups teaspoon teaspoons tablespoon tablespoons inch inches 
 """Before one of these stands a fraction, rather than a score."""
 PAGED = _words("page pages step part slide episode question task")
 """Behind one of these "3/10" is so many of so many."""
+WEIGHED = _words("lost lose loses losing gained gain weigh weighs weighed")
+"""Behind one of these "1 st" is a stone."""
 SPENT = _words(
     "cost costs costing save saves saved lose loses lost pay pays paid spend spends spent worth earn earns "
     "earned owe owes owed charge charges charged"
@@ -267,7 +277,8 @@ ROMAN_BEHIND = _words(
     "Method Sample Cycle Legion Olympics Games Panel Plate Map Chart Test Block Tome Verse Stanza "
     "Parts Chapters "
     "Opus Wing Room Fighter Formula Div. Mk. Wars "
-    "Generation Gen Corps Titan Halo Diablo Civilization Warcraft Starcraft Doom Plan"
+    "Gold Silver Bronze Platinum Diamond Generation Gen Corps Titan Halo Diablo Civilization Warcraft "
+    "Starcraft Doom Plan"
 ) - {"Henry", "V", "Plan", "Hamlet"}
 SMALL_ROMANS = _words("ii iii iv vi vii viii ix xi xii xiii xiv xv xvi xvii xviii xix xx xxi xxii xxiii")
 NAMES_BEFORE_ROMAN = re.compile(r"[A-Z][a-z]{2,}")
@@ -275,6 +286,8 @@ NO_NAMES = _words(
     "The This That And But For Not With From Its Their Our Your Are Was Were Has Had Have Will Can May "
     "Did Does An Vitamin Plan Option Hepatitis Malcolm Team Vitamins Generation Xbox"
 )
+OF_TRIALS = _words("Phase Type Stage Tier Category")
+"""Behind one of these in small letters "I and II" are numbers."""
 CROWNED = _words(
     "James Charles Elizabeth Francis Frederick Philip Napoleon Peter Nicholas Alexander Leopold George "
     "William Henry Edward Richard Otto Ferdinand Ivan Catherine Mary Wilhelm Pedro Ramses Constantine "
@@ -291,6 +304,8 @@ REIGNED = _words(
 REIGNED_ALONE = REIGNED - _words("became died married signed founded")
 """What is said of a king; the others also of oneself, behind a name: "after talking to Mary I signed"."""
 REIGNING = _words("King Queen Pope Emperor Empress Tsar Kaiser Prince Sultan Shah")
+INFUSED = _words("drip drips fluid fluids bag bags infusion infusions antibiotics")
+"""Before one of these "IV" is no number."""
 SPEAKS = _words(
     "am was have had think like will would can could did do don't read saw love want need know wrote i'm "
     "played liked loved gave made mean"

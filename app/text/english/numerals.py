@@ -39,7 +39,8 @@ _COUNTED: Final = (  # behind "Chapter" and its kin
     _Row(True, frozenset({"IV", "iv"}), before=frozenset({"book"}), ahead=_AT_END | contexts.OF),
     _Row(False, frozenset({"IV", "iv"}), before=frozenset({"book"})),  # an infusion is booked
     _Row(False, frozenset({"I"}), ahead=contexts.SPEAKS),
-    _Row(False, _SINGLE - {"I"}, before=frozenset({"Type", "Plan", "Generation"})),
+    _Row(False, _SINGLE - {"I"}, before=frozenset({"Type", "Plan", "Generation", "Model"})),
+    _Row(False, frozenset({"IV"}), ahead=contexts.INFUSED),
     _Row(False, frozenset("X"), before=frozenset({"Gen"})),  # those born after 1965
     _Row(True, frozenset("L"), before=frozenset({"Bowl"})),
     _Row(False, frozenset({*"LCDM", "CD", "DC", "MD", "MC", "CC", "CV"})),
@@ -67,7 +68,7 @@ def is_counted(found: Match, context: Context) -> bool:
         return False  # "every Room I entered"
     if contexts.ROMAN_BEHIND.isdisjoint((word, f"{word}.")):
         name = word.capitalize()
-        is_first = name == word and (
+        is_first = (_reads_first(word) and (name == word or article not in _ONES - {"the"})) and (
             ahead in _LINKS or (word[-1:] == "s" and found.string[found.end() :] == ",")
         )
         is_long = len(numeral) > 1 or bool(found.groupdict().get("last")) or is_first
@@ -87,8 +88,14 @@ def _counted_by(numeral: str, context: Context, start: int, is_open: bool) -> tu
         at = 0
         while at < len(words) and (words[at] in _LINKS or _LISTED.fullmatch(words[at])):
             at += 1
-        words = words[at:] if at > (not is_listed) else words
+        is_first_read = words[at - 1 : at] != ["I"] or not words[at : at + 1] or _reads_first(words[at])
+        words = words[at:] if at > (not is_listed) and is_first_read else words
     return (*words[:2], "", "")[0], (*words[:2], "", "")[1].lower()
+
+
+def _reads_first(word: str) -> bool:
+    """Whether "I" before "and II" is a number behind the word: "Chapter", "phase"."""
+    return word[:1].isupper() or word.capitalize().removesuffix("s") in contexts.OF_TRIALS
 
 
 _LINKS = frozenset(["and", "or", "to", "through"])

@@ -276,8 +276,11 @@ def is_plural(found: Match, context: Context) -> bool:
     assert before is not None, found
     is_listed = before["listed"] or _LISTED.match(f"{context.text[end:]} {context.phrase.following}")
     is_said = before["word"] == "" or before["word"].lower() in contexts.SEVERAL_BEHIND
-    is_timed = context.phrase.following.strip(".,").lower().removesuffix("s") in contexts.TIMED
-    return context.is_behind(start, _COUNT) or (bool(is_listed) and is_said and not is_timed)
+    following = context.phrase.following.strip(".,!?").lower().removesuffix("s")
+    is_timed = following in contexts.TIMED or following in contexts.PASSED
+    is_told = contexts.SEVERAL_OF.search(before.string[: before.start("listed")]) is not None
+    is_counted = is_told or context.is_behind(start, _COUNT)
+    return is_counted or (bool(is_listed) and is_said and not is_timed)
 
 
 _LISTED = re.compile(r"(?:,|,? (?:and|or)) [2-9]s(?!\w)")
@@ -481,7 +484,8 @@ def is_score(found: Match, context: Context) -> bool:
     is_given = last in ("it", "a") and verb.lower() in contexts.GIVEN and not ahead
     is_scored = context.is_behind(found.start(), contexts.SCORED, 2)
     is_full = found["above"] == found["below"] == "10" and not verb + last and ahead in contexts.PRAISED
-    return "." in found["above"] or ahead in contexts.SCORES or is_scored or is_given or is_full
+    is_told = ahead in contexts.SCORES and (last.lower(), ahead) != ("the", "mark")
+    return "." in found["above"] or is_told or is_scored or is_given or is_full
 
 
 def is_formula(found: Match, context: Context) -> bool:

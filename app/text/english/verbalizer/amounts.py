@@ -217,6 +217,7 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "measure.percentage": lambda fields, text: counted(value_of(fields, "number"), "percentage point"),
     "measure.points": lambda fields, text: f"{number(value_of(fields, 'number'))} points",
     "measure.unit": _unit,
+    "measure.stone": lambda fields, text: f"{number(value_of(fields, 'number'))} stone",
     "measure.karat": lambda fields, text: f"{number(value_of(fields, 'number'))} karat",
 }
 WITH_NEIGHBORS: Final[Mapping[str, Callable[[Fields, str, bool], str]]] = {
