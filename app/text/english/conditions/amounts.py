@@ -36,31 +36,6 @@ def is_rate(found: Match, context: Context) -> bool:
 _RATES = frozenset(["m/s", "m/s²", "m/s2", "g/L", "g/l", "g/mol", "J/mol"])
 
 
-def is_money(found: Match, context: Context) -> bool:
-    sign, per = found["sign"], found["per"]
-    return (sign in units.MONEY or sign in units.CODES or sign in units.PREFIXED) and (
-        not per or per in units.PERIODS or per in units.UNITS or len(per) > 2
-    )
-
-
-def is_money_with_code(found: Match, context: Context) -> bool:
-    """ "$50 CAD": whose dollars these are."""
-    return found["code"] in units.CODES and context.ahead(found.end())[:1] != "("
-
-
-def is_named_twice(found: Match, context: Context) -> bool:
-    """ "$5 dollars"."""
-    return found["currency"] in units.MONEY[found["sign"]][:2]
-
-
-_FUEL = re.compile(r"\d\.\d\d9")
-
-
-def is_grouped(found: Match, context: Context) -> bool:
-    """ "€20.000" is so many thousands, "€1.849" what a liter costs."""
-    return _FUEL.fullmatch(found["whole"]) is None
-
-
 _ROADS = contexts.NUMBERED | contexts.LETTERED | {"exit"}
 _IN_MILLIONS = contexts.COUNTED - frozenset(["of", "lines", "records", "steps"])
 
@@ -379,18 +354,6 @@ def is_basis(found: Match, context: Context) -> bool:
     return float(found["number"].replace(",", "")) < 1000
 
 
-def is_spent(found: Match, context: Context) -> bool:
-    """ "saved $100s", not "a roll of $100s"."""
-    return context.is_behind(found.start(), contexts.SPENT) and not context.is_ahead(found.end(), contexts.OF)
-
-
-def is_money_with_part(found: Match, context: Context) -> bool:
-    """ "$2 1/2 million" and "$2 1/2 for it", not "$10 1/2 off" or "$9 1/2 lb"."""
-    is_whole = found["scale"] or found["per"] or not context.ahead(found.end())
-    is_priced = is_whole or context.is_ahead(found.end(), contexts.BEHIND_PRICE)
-    return bool(is_priced) and int(found["above"]) < int(found["below"]) and is_money(found, context)
-
-
 def is_karat(found: Match, context: Context) -> bool:
     return context.is_ahead(found.end(), contexts.JEWELRY - _COLORS)
 
@@ -412,7 +375,7 @@ def is_scale_alone(found: Match, context: Context) -> bool:
 
 
 _BRACKETED = re.compile(r"(?<!\w)\([A-Za-z]\)$")
-_WORD = re.compile(r"[A-Za-z]{3,}$")
+_WORD = re.compile(r"(?:[A-Za-z]{4,}|(?![^AEIOUaeiou]{2}[^AEIOUaeiouy]$)[A-Za-z]{3})$")
 
 
 def is_note(found: Match, context: Context) -> bool:

@@ -88,8 +88,8 @@ def is_plate(found: Match, context: Context) -> bool:
 
 def is_flight(found: Match, context: Context) -> bool:
     """A number behind "flight", with an airline's code between or without."""
-    behind = context.behind(found.start(), 2)
-    is_airline = len(behind) == 2 and behind[1].lower() == "flight" and re.fullmatch("[A-Z]{2}", behind[0])
+    behind = context.behind(found.start())
+    is_airline = behind and re.fullmatch("[A-Z]{2}", behind[0]) and is_of_flight(found, context)
     return bool((behind and behind[0].lower() in contexts.IN_TWO_PARTS) or is_airline)
 
 
@@ -163,8 +163,12 @@ def is_area_code(found: Match, context: Context) -> bool:
 
 
 def is_of_flight(found: Match, context: Context) -> bool:
-    """ "flight UA328": in two parts, as "flight 328" is."""
-    return [word.lower() for word in context.behind(found.start(), 2)[1:]] == ["flight"]
+    """ "flight UA328", "my flight number is UA328": in two parts, as "flight 328" is."""
+    words = (word.lower() for word in context.behind(found.start(), 4)[1:])
+    return next((word for word in words if word not in _BEHIND_FLIGHT), "") == "flight"
+
+
+_BEHIND_FLIGHT = frozenset(["is", "was", "number", "no"])
 
 
 def is_of_grades(found: Match, context: Context) -> bool:

@@ -37,11 +37,16 @@ _DUE = frozenset(["by", "until", "till", "before", "after", "since", "due", "thr
 _COMMON_PARTS = frozenset({(1, 2), (1, 3), (2, 3), (1, 4), (3, 4)})
 
 
+_DAYS_TOLD = frozenset(["today", "tomorrow", "date", "birthday"])
+
+
 def is_month_and_day(found: Match, context: Context) -> bool:
     month, day = int(found["first"]), int(found["second"])
     if not is_date(found, context) or context.ahead(found.end()) == "of":
         return False
     behind = context.behind(found.start())
+    if behind == ["is"] and context.behind(found.start(), 2)[-1].lower() in _DAYS_TOLD:
+        return True
     if behind == ["on"] or (behind == ["of"] and context.behind(found.start(), 2)[1:] in _SPANS):
         return True
     if behind and vocabulary.is_weekday(behind[0].rstrip(".")):
@@ -69,6 +74,8 @@ def is_days(found: Match, context: Context) -> bool:
 
 def is_month(found: Match, context: Context) -> bool:
     """Small "may" and "march" are verbs unless a year, an ordinal or a preposition says otherwise."""
+    if _counts_behind_month(found, context):
+        return False
     if found["month"] not in ("may", "march", "mar", "sep", "dec", "jan"):
         return True
     groups = found.groupdict()
@@ -82,6 +89,19 @@ def is_month(found: Match, context: Context) -> bool:
         return True
     is_first = not context.behind(found.start()) and found["month"] in ("sep", "dec", "jan")
     return is_first or context.is_behind(found.start(), contexts.MONTH_BEHIND)
+
+
+def _counts_behind_month(found: Match, context: Context) -> bool:
+    """ "In June 20 kids joined" and "May 5 people come?", not "the May 5 meetings"."""
+    groups = found.groupdict()
+    if groups.get("year") or groups.get("last") or not groups.get("day") or not found[0][-1].isdigit():
+        return False
+    if found["month"] == "May" and not context.behind(found.start()):
+        return context.is_ahead(found.end(), _PERSONS)
+    return context.is_behind(found.start(), _IN) and counts(context.ahead(found.end()))
+
+
+_PERSONS = frozenset(["people", "kids", "children", "guests", "friends", "persons", "of"])
 
 
 def is_small_weekday(word: str, before: str, month: str) -> bool:

@@ -1,7 +1,7 @@
 """Forms that begin with a digit; the first that fits, in this order, is taken."""
 
 from firstword.app.text.english import contexts
-from firstword.app.text.english.conditions import amounts, codes, dates, names
+from firstword.app.text.english.conditions import amounts, codes, dates, money, names
 from firstword.app.text.english.conditions.condition import behind
 from firstword.app.text.english.rules.patterns import (
     CODE,
@@ -380,12 +380,12 @@ DIGITS = compile_rules(
     (
         "money.comma",
         rf"(?<![\w.,:/])(?P<whole>\d{{1,3}}(?:\.\d{{3}})*),(?P<cents>\d\d)\s?(?P<sign>€|EUR\b){PER_PRICE}",
-        amounts.is_money,
+        money.is_money,
     ),
     (
         "money.behind",
         rf"(?<![\d.,:/]){NUMBER}(?:\s?{SCALE}\.?)?\s?(?P<sign>{SIGN}|{CODE}){PER_PRICE}",
-        amounts.is_money,
+        money.is_money,
     ),
     ("date.era", rf"(?<![\w,.])(?P<digits>\d{{1,4}}|\d{{1,3}}(?:,\d{{3}})+)\s(?P<era>{contexts.ERAS})(?!\w)"),
     ("measure.type", rf"(?<![\d.,:/]){NUMBER}[\s-]?pt\b", amounts.is_type),

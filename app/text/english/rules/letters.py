@@ -1,7 +1,7 @@
 """Forms that begin with a letter; the first that fits, in this order, is taken."""
 
 from firstword.app.text.english import numerals, vocabulary
-from firstword.app.text.english.conditions import amounts, codes, dates, names
+from firstword.app.text.english.conditions import amounts, codes, dates, money, names
 from firstword.app.text.english.rules.patterns import (
     AMOUNT,
     CODE,
@@ -23,18 +23,18 @@ LETTERS = compile_rules(
     (
         "money.amount",
         rf"\b(?P<sign>{PREFIXED})\s?(?P<number>{AMOUNT}|\.\d+)(?:(?P<gap>[\s-]?)(?:{SCALE}))?{PER_PRICE}",
-        amounts.is_money,
+        money.is_money,
     ),
     (
         "money.amount",
         rf"\b(?P<sign>{CODE})\s?(?P<number>{AMOUNT})(?:(?P<gap>[\s-]?)(?:{SCALE}))?(?![\w-]){PER_PRICE}",
-        amounts.is_money,
+        money.is_money,
     ),
     (
         "money.amount",
         rf"\b(?P<sign>USD|EUR|GBP|JPY|AUD|CHF|INR|CNY|RMB|HKD)(?=\d)(?P<number>{AMOUNT})"
         rf"(?:(?P<gap>[\s-]?)(?:{SCALE}))?(?![\w-]){PER_PRICE}",
-        amounts.is_money,
+        money.is_money,
     ),
     (
         "date.joined_short_year",

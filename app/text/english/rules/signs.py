@@ -2,7 +2,7 @@
 
 from firstword.app.text.addresses import FILE
 from firstword.app.text.english import vocabulary
-from firstword.app.text.english.conditions import amounts, codes, dates
+from firstword.app.text.english.conditions import amounts, codes, dates, money
 from firstword.app.text.english.rules.patterns import AMOUNT, NOUN, PER_PRICE, SCALE, SIGN, compile_rules
 
 # ruff: noqa: RUF001  typographic dashes, quotes and signs are meant
@@ -14,51 +14,51 @@ CURRENCIES = compile_rules(
         "money.range",
         rf"(?P<sign>{SIGN})\s?(?P<low>{AMOUNT})(?:\s?(?P<low_scale>[kKMB])\b)?\s?[-–]\s?{SIGN}?(?P<number>{AMOUNT})"
         rf"(?:[\s-]?{SCALE})?{PER_PRICE}",
-        amounts.is_money,
+        money.is_money,
     ),
     (
         "money.range",
         rf"(?P<sign>{SIGN})\s?(?P<low>{AMOUNT})[\s-]?{LOW_SCALE}\s?[-–—]\s?{SIGN}(?P<number>{AMOUNT})[\s-]?{SCALE}{PER_PRICE}",
-        amounts.is_money,
+        money.is_money,
     ),
     (
         "money.grouped",
         r"(?P<sign>€)\s?(?P<whole>\d{1,3}(?:\.\d{3})+)(?P<cents>(?!))?(?P<per>(?!))?(?!\d|[.,]\d)",
-        amounts.is_grouped,
+        money.is_grouped,
     ),
     (
         "money.amount",
         rf"(?P<sign>{SIGN})\s?(?P<number>{AMOUNT})(?:[\s-]?{SCALE})?\s(?P<code>[A-Z]{{3}})(?P<per>(?!))?(?![\w-])",
-        amounts.is_money_with_code,
+        money.is_money_with_code,
     ),
     (
         "money.amount",
         rf"(?P<sign>{SIGN})\s?(?P<number>{AMOUNT})(?:[\s-]?{SCALE})?(?P<per>(?!))?\s(?P<currency>[a-z]{{3,7}})\b",
-        amounts.is_named_twice,
+        money.is_named_twice,
     ),
     (
         "money.amount",
         rf"(?P<sign>{SIGN})(?P<minus>[-−])(?P<number>{AMOUNT}|\.\d+)(?:[\s-]?{SCALE})?{PER_PRICE}",
-        amounts.is_money,
+        money.is_money,
     ),
     (
         "money.comma",
         rf"(?P<sign>€)\s?(?P<whole>\d{{1,3}}(?:\.\d{{3}})*),(?P<cents>\d\d)(?!\d|[.,]\d){PER_PRICE}",
-        amounts.is_money,
+        money.is_money,
     ),
     (
         "money.fraction",
         rf"(?P<sign>{SIGN})\s?(?P<whole>\d{{1,3}})\s(?P<above>\d)/(?P<below>[2348])(?!\w|/\d)(?:[\s-]?{SCALE})?{PER_PRICE}",
-        amounts.is_money_with_part,
+        money.is_money_with_part,
     ),
-    ("money.many", rf"(?P<sign>{SIGN})(?P<number>100|1,?000)s\b", amounts.is_spent),
+    ("money.many", rf"(?P<sign>{SIGN})(?P<number>100|1,?000)s\b", money.is_spent),
     ("money.decade", rf"(?P<sign>{SIGN})(?P<number>[1-9]0|[125]|100|1,?000)s\b"),
     (
         "money.amount",
         rf"(?P<sign>{SIGN})\s?(?P<number>{AMOUNT}|\.\d+)(?P<gap>[\s-]?)(?:{SCALE}){NOUN}{PER_PRICE}",
-        amounts.is_money,
+        money.is_money,
     ),
-    ("money.amount", rf"(?P<sign>{SIGN})\s?(?P<number>{AMOUNT}|\.\d+){NOUN}{PER_PRICE}", amounts.is_money),
+    ("money.amount", rf"(?P<sign>{SIGN})\s?(?P<number>{AMOUNT}|\.\d+){NOUN}{PER_PRICE}", money.is_money),
 )
 OTHERS = compile_rules(
     ("time.offset", OFFSET),
