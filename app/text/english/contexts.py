@@ -74,7 +74,7 @@ WAITED = _words(
     "wait waited waiting in for every within after another last past next about took takes "
     "prep cook bake simmer boil marinate soak knead"
 )
-EXERCISED = _words("rest hold plank run walk jog sprint stir steep cook each")
+EXERCISED = _words("rest hold plank run ran walk jog sprint stir steep cook each")
 """Beside one of these "60s" is so many seconds."""
 KEPT = _words("closed open every")  # of hours: behind one of these "Sun" is a day
 ON_DAY = _words(
@@ -111,7 +111,7 @@ OF_DECADE = _words(
     "sitcom sitcoms show shows song songs hit hits music rock pop disco movie movies film films band bands "
     "style fashion theme party kid kids car cars classic classics icon throwback sound sounds vibe look "
     "house mix playlist playlists rap folk jazz punk funk soul metal country soundtrack tune tunes album "
-    "arcade cartoon cartoons dress costume outfit hair hairstyle decade nostalgia aesthetic decor"
+    "arcade cartoon cartoons dance dress costume outfit hair hairstyle decade nostalgia aesthetic decor"
 )
 """Before one of these "a 70s" is of those years."""
 MADE = _words("make record create add upload need do shoot")
@@ -419,7 +419,7 @@ NO_STARTERS = {
     "U.S.": _words("Good Great Exit Drive"),
     **dict.fromkeys(
         ("Dr.", "dr.", "Prof.", "prof."),
-        _words("A An But Can Case Do Go Good Her In Many Most My No Now On See So To Who Will"),
+        _words("A An But Can Case Do Go Good Her In Many Most No Now On See So To Who Will"),
     ),
 }
 """Behind one of these its words are of a name."""

@@ -4,7 +4,15 @@ import re
 
 from firstword.app.text.english import contexts, units, vocabulary
 from firstword.app.text.english.context import Tag
-from firstword.app.text.english.tagger import OF_LIFE, SMALL_DAYS, begins_sentence, is_drive, is_saint, tag
+from firstword.app.text.english.tagger import (
+    BEHIND_STREET,
+    OF_LIFE,
+    SMALL_DAYS,
+    begins_sentence,
+    is_drive,
+    is_saint,
+    tag,
+)
 from firstword.app.text.english.verbalizer import verbalize
 from firstword.app.text.factorials import LETTERS as FACTORIALS
 from firstword.app.text.factorials import part_factorials
@@ -168,6 +176,9 @@ def ends_sentence(word: str, phrase: Phrase) -> bool:
     is_name = following in contexts.NO_STARTERS.get(bare, ()) and not _is_apart(bare, phrase)
     if is_name or _ends_no_sentence(bare, phrase):
         return False
+    is_name_ahead = following.istitle() and following.rstrip(".") not in BEHIND_STREET
+    if bare == "Dr." and is_name_ahead and is_drive(phrase):
+        return True  # "on Elm Dr. Smith is my neighbor"
     return not following or begins_sentence(following) or _is_behind_hour(following, phrase)
 
 

@@ -186,7 +186,8 @@ def _is_word_there(word: str, following: str, phrase: Phrase) -> bool:
         return _NEGATION.search(phrase.before) is not None
     if word == "c.":
         is_listed = _LISTED_BEFORE.search(phrase.before) is not None
-        return not following[:1].isdigit() or previous in _BEFORE_LETTER or is_listed
+        is_year = previous == "is" and re.match(r"\d{3}", following) is not None  # "is c. 900 years old"
+        return not following[:1].isdigit() or (previous in _BEFORE_LETTER and not is_year) or is_listed
     if word == "ex." and previous in contexts.OWN:
         return True
     return following == "I" and word[0].islower() and previous in contexts.ARTICLES | contexts.OWN
@@ -307,7 +308,7 @@ def _is_doctor(word: str, following: str, phrase: Phrase) -> bool:
     """ "Thanks Dr Lee", not "Oak Dr Apt 5" or "on Rodeo Dr Beverly Hills"."""
     if word == "Dr.":
         return True
-    is_name = following[:1].isupper() and following not in _BEHIND_STREET and phrase.text[-1:].isalpha()
+    is_name = following[:1].isupper() and following not in BEHIND_STREET and phrase.text[-1:].isalpha()
     if phrase.previous[:1].isdigit() or phrase.previous in contexts.STREET_NAMES or not is_name:
         return False
     *_, before, last = ["", "", *phrase.before.split()]
@@ -333,7 +334,7 @@ def is_drive(phrase: Phrase) -> bool:
 
 _STREET_NAME = re.compile("[A-Z][a-z]+")
 _UNITS = frozenset(["Apt", "Suite", "Ste", "Unit"])
-_BEHIND_STREET = frozenset(
+BEHIND_STREET = frozenset(
     {"Apt", "Suite", "Ste", "Unit", "North", "South", "East", "West", "N", "S", "E", "W"}
 )
 _DEGREES = {"F": "Fahrenheit", "F.": "Fahrenheit", "C": "Celsius", "C.": "Celsius"}
