@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Final
 
 GIVE_BACK_AFTER_S = 2.0
-MUCH_BYTES: Final = 16 << 20
+MUCH_BYTES: Final = 4 << 20
 
 
 def give_back() -> None:

@@ -80,15 +80,16 @@ def limits_table() -> str:
             "`INVALID_ARGUMENT`",
         ),
         (
-            "the time for the one message of a call, from its turn to be received",
+            "the time for the one message of a call, with the wait for its turn to be received",
             rpc,
-            f"`FIRSTWORD_BODY_TIMEOUT_S`; {limits.PUBLIC_MESSAGE_TIMEOUT_S:g} s without a key",
+            "`FIRSTWORD_BODY_TIMEOUT_S`; "
+            f"from its turn on {limits.PUBLIC_MESSAGE_TIMEOUT_S:g} s without a key",
             "`DEADLINE_EXCEEDED`",
         ),
         (
             "bytes of a call whose message is not read yet",
             rpc,
-            _kib(limits.WINDOW_BYTES + 1),
+            f"{_kib(limits.WINDOW_BYTES)}; 64 KiB until its client has heard of that",
             "the client waits",
         ),
         (

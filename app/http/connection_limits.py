@@ -48,6 +48,7 @@ MAX_PUBLIC_CALLS: Final = 64  # of methods that ask for no key; and so many that
 PART_OF_PUBLIC_CALLS: Final = 1 / 4
 NUM_PUBLIC_READERS: Final = 2  # of whose messages each may be one of the largest, counted nowhere
 PUBLIC_MESSAGE_TIMEOUT_S = 0.5  # for a message of theirs, a name at most: the next of its address waits
+READ_WITHIN_S: Final = 0.05  # behind that time: of what has come while the event loop stood still
 
 MAX_SOCKETS: Final = 4096  # WebSockets that are open, each some 33 KB while it is silent
 PART_OF_SOCKETS: Final = 1 / 4  # that one client may have
@@ -57,8 +58,8 @@ PART_OF_CHECKS: Final = 1 / 4  # that one client may have waiting
 
 MAX_GRPC_CONNECTIONS: Final = 4096
 KEEPALIVE_S: Final = 60  # of gRPC: then a ping finds out whether the other side is still there
-WINDOW_BYTES: Final = 64 * 1024 - 1  # of a gRPC call before its message is read: HTTP/2's, which a client
-# may send in any case until it has acknowledged another. A text fits, and is there at once over a far line.
+WINDOW_BYTES: Final = 32 * 1024  # of a gRPC call before its message is read; until its client has heard
+# of that, 64 KiB. A text fits, and is there at once over a far line.
 
 
 def max_framing_bytes(num_body_bytes: int) -> int:

@@ -61,6 +61,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._linger_timer: asyncio.TimerHandle | None = None
         self._refusal: TtsError | None = None  # why the parser was stopped
         self._answered: RequestResponseCycle | None = None  # the request whose answer began last
+        self._has_upgrade = False  # which waits for the application of the request ahead to end
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -81,6 +82,9 @@ class HttpProtocol(HttpToolsProtocol):
                 return
             if self._refusal is not None:
                 self._discard(len(data))
+                return
+            if self._has_upgrade:  # a client sends nothing before its upgrade is answered
+                self.transport.abort()
                 return
             room = limits.MAX_HEAD_BYTES - (self._num_head_bytes if self._is_in_head else 0)
             part, data = data[:room], data[room:]
@@ -168,7 +172,7 @@ class HttpProtocol(HttpToolsProtocol):
             )
         if not self._should_upgrade():
             return None
-        if not self._is_idle:
+        if not (self._is_idle or self._is_sent):
             return InvalidRequest("an upgrade came before the answer to the request ahead; await it")
         if b"transfer-encoding" in values or values.get(b"content-length", b"0") != b"0":
             return InvalidRequest("a WebSocket's upgrade has no body; leave out its length")
@@ -186,6 +190,13 @@ class HttpProtocol(HttpToolsProtocol):
         """Whether a WebSocket is asked for; an upgrade in HTTP/1.0 is to be ignored (RFC 9110, 7.8)."""
         return self.parser.get_http_version() != "1.0" and super()._should_upgrade()
 
+    def handle_websocket_upgrade(self) -> None:
+        if self._is_idle:
+            super().handle_websocket_upgrade()
+        else:
+            self._has_upgrade = True
+            self.flow.pause_reading()
+
     def on_body(self, body: bytes) -> None:
         self._num_body_bytes += len(body)
         super().on_body(body)
@@ -199,6 +210,10 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        if self._has_upgrade and not self.transport.is_closing():
+            self._unset_keepalive_if_required()
+            super().handle_websocket_upgrade()
+            return
         self._note_waiting()
         if not self._is_in_head and self.cycle.response_complete and not self.transport.is_closing():
             self._linger_timer = self.loop.call_later(limits.LINGER_S, self.transport.close)
@@ -269,6 +284,15 @@ class HttpProtocol(HttpToolsProtocol):
     def _is_idle(self) -> bool:
         """Whether no answer is under way."""
         return self.cycle is None or self.cycle.response_complete
+
+    @property
+    def _is_sent(self) -> bool:
+        """Whether the client has the last answer whole, though its application goes on."""
+        cycle = self.cycle
+        if not cycle.response_started:
+            return False
+        is_head = cycle.scope["method"] == "HEAD"
+        return is_head or (cycle.chunked_encoding is False and cycle.expected_content_length == 0)
 
     @property
     def _is_refused(self) -> bool:

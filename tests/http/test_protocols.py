@@ -16,7 +16,7 @@ from websockets.exceptions import ConnectionClosed
 
 from firstword.app.http import connection_limits
 from tests.support.fake_engine import FakeEngine
-from tests.support.serving import HELLO, PATIENCE_S, draining_server, make_services, serving
+from tests.support.serving import HELLO, PATIENCE_S, draining_server, make_services, serving, serving_app
 from tests.support.ws_client import ws_client
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -93,6 +93,30 @@ async def test_an_upgrade_behind_a_running_stream_ends_both(num_requests: int) -
             assert b"HTTP/1.1" not in await reader.read()
         await engine.streams[0].closed.wait()
     assert [stream.cancels for stream in engine.streams] == [["disconnect"]]
+
+
+async def test_an_upgrade_behind_an_answer_that_is_whole_waits_for_its_application() -> None:
+    """Of a HEAD the client has all with the headers, before the application has sent its body."""
+    may_end = asyncio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.accept"})
+            await send({"type": "websocket.close"})
+        elif scope["type"] == "http":
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+            await may_end.wait()
+            await send({"type": "http.response.body", "body": b"ok"})
+
+    async with serving_app(app) as url, connected(url) as (reader, writer), asyncio.timeout(PATIENCE_S):
+        writer.write(b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+        writer.write(UPGRADE + b"\r\n")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await reader.read(1)
+        may_end.set()
+        assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 101 ")
 
 
 async def write_forever(writer: asyncio.StreamWriter, data: bytes) -> None:

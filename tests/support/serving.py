@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import uvicorn
 from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from firstword.app.core.interface import Engine
 from firstword.app.database import Database
@@ -125,14 +126,20 @@ async def serving(
     surfaces: Sequence[Surface] | None = None,
 ) -> AsyncIterator[str]:
     """A real server in this event loop; gives its base URL. On leaving, all its requests have ended."""
+    limits = services.limits
+    max_message_bytes = max(limits.max_message_bytes, limits.max_reference_bytes)
+    app = build_app(services, surfaces, allowed_hosts=allowed_hosts)
+    async with serving_app(app, max_message_bytes) as url:
+        yield url
+
+
+@asynccontextmanager
+async def serving_app(app: ASGIApp, max_message_bytes: int = 1 << 20) -> AsyncIterator[str]:
+    """The same of any application."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         # The socket listens from here on: a client that is early waits in its backlog.
         host, port = listening.getsockname()
-        limits = services.limits
-        max_message_bytes = max(limits.max_message_bytes, limits.max_reference_bytes)
-        app = build_app(services, surfaces, allowed_hosts=allowed_hosts)
-        config = server_config(app, host, port, max_message_bytes)
-        server = AttentiveServer(config)
+        server = AttentiveServer(server_config(app, host, port, max_message_bytes))
         running = asyncio.create_task(server.serve([listening]))
         try:
             yield f"http://{host}:{port}"

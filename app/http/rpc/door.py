@@ -116,9 +116,18 @@ class _Entry:
 
     async def _only(self, sent: Sent, call: Call) -> Any:
         """Return the one message. Raise StreamTimeout, InvalidRequest, Overloaded, the limit's error."""
-        given = self._service.limits
-        timeout_s = limits.PUBLIC_MESSAGE_TIMEOUT_S if self._is_public else given.body_timeout_s
-        data = await self._places.readers.receive(lambda: _next(sent, timeout_s), call.caller)
+        within_s = self._service.limits.body_timeout_s
+        of_it_s = limits.PUBLIC_MESSAGE_TIMEOUT_S if self._is_public else within_s
+        try:
+            async with asyncio.timeout(within_s) as timer:
+                data = await self._places.readers.receive(lambda: _next(sent, of_it_s), call.caller)
+        except TimeoutError:
+            if not timer.expired():
+                raise
+            raise StreamTimeout(
+                f"the message took longer than {within_s:g} s, its turn to be received included; send it "
+                "faster, and fewer at once"
+            ) from None
         if data is None:
             raise InvalidRequest("the call ended without a message; send one")
         with rejections_counted(self._service.metrics):
@@ -167,10 +176,12 @@ class _Entry:
 
 async def _next(sent: Sent, timeout_s: float) -> bytes | None:
     """Return the next message; None: there is no more. Raise StreamTimeout."""
+    coming = asyncio.ensure_future(anext(aiter(sent), None))
     try:
-        async with asyncio.timeout(timeout_s) as timer:
-            return await anext(aiter(sent), None)
-    except TimeoutError:
-        if not timer.expired():
-            raise
-        raise StreamTimeout(f"the message took longer than {timeout_s:g} s; send it faster") from None
+        # A loop that stood still runs its timers before what has come reaches who waits for it.
+        for seconds in (timeout_s, limits.READ_WITHIN_S):
+            if (await asyncio.wait((coming,), timeout=seconds))[0]:
+                return await coming
+        raise StreamTimeout(f"the message took longer than {timeout_s:g} s; send it faster")
+    finally:
+        coming.cancel()

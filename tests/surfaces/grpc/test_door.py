@@ -218,6 +218,20 @@ async def test_a_message_without_a_key_has_its_time_from_when_it_is_read(
     assert statuses == {grpc.StatusCode.DEADLINE_EXCEEDED}
 
 
+@pytest.mark.parametrize("path", [REGISTER, CHECK])
+async def test_a_message_that_waits_for_its_turn_ends_the_call_in_time(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those ahead of it would keep it waiting for minutes, and what it has sent in memory."""
+    monkeypatch.setattr(connection_limits, "QUICK_MESSAGE_S", 60)
+    monkeypatch.setattr(connection_limits, "PUBLIC_MESSAGE_TIMEOUT_S", 60)
+    monkeypatch.setattr(connection_limits, "num_quick_readers", lambda *given: 1)
+    async with grpc_serving(make_services(limits=replace(LIMITS, body_timeout_s=1.0))) as rpc:
+        async with asyncio.timeout(5):
+            refused = await asyncio.gather(*(refusal_of(held(rpc, path)) for _ in range(8)))
+    assert {status for status, _ in refused} == {grpc.StatusCode.DEADLINE_EXCEEDED}
+
+
 async def test_messages_without_a_key_keep_those_of_their_address_alone_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -235,15 +249,15 @@ async def test_messages_without_a_key_keep_those_of_their_address_alone_waiting(
         await there.until_read(3)
 
 
-async def test_of_a_message_64_kib_come_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As much as HTTP/2 allows before a server has said a word: a text comes at once over a far line."""
+async def test_of_a_message_32_kib_come_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text comes at once over a far line."""
     monkeypatch.setattr(connection_limits, "QUICK_MESSAGE_S", 60)
     monkeypatch.setattr(connection_limits, "num_quick_readers", lambda *given: 1)
     async with grpc_serving(make_services()) as rpc, RawClient(rpc) as client, asyncio.timeout(10):
         client.begin(1, REGISTER)
         client.begin(3, REGISTER)
         await client.is_served()
-        assert client.window_bytes == 65_535
+        assert client.window_bytes == connection_limits.WINDOW_BYTES == 32 << 10
         client.send(3, bytes(client.window_bytes))
         await client.is_served()
         assert await is_healthy(rpc)
