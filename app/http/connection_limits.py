@@ -58,7 +58,7 @@ PART_OF_CHECKS: Final = 1 / 4  # that one client may have waiting
 
 MAX_GRPC_CONNECTIONS: Final = 4096
 KEEPALIVE_S: Final = 60  # of gRPC: then a ping finds out whether the other side is still there
-WINDOW_BYTES: Final = 32 * 1024  # of a gRPC call before its message is read; until its client has heard
+WINDOW_BYTES: Final = 16 * 1024  # of a gRPC call before its message is read; until its client has heard
 # of that, 64 KiB. A text fits, and is there at once over a far line.
 
 

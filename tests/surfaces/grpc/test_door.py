@@ -249,7 +249,7 @@ async def test_messages_without_a_key_keep_those_of_their_address_alone_waiting(
         await there.until_read(3)
 
 
-async def test_of_a_message_32_kib_come_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_of_a_message_16_kib_come_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A text comes at once over a far line."""
     monkeypatch.setattr(connection_limits, "QUICK_MESSAGE_S", 60)
     monkeypatch.setattr(connection_limits, "num_quick_readers", lambda *given: 1)
@@ -257,7 +257,7 @@ async def test_of_a_message_32_kib_come_before_it_is_read(monkeypatch: pytest.Mo
         client.begin(1, REGISTER)
         client.begin(3, REGISTER)
         await client.is_served()
-        assert client.window_bytes == connection_limits.WINDOW_BYTES == 32 << 10
+        assert client.window_bytes == connection_limits.WINDOW_BYTES == 16 << 10
         client.send(3, bytes(client.window_bytes))
         await client.is_served()
         assert await is_healthy(rpc)
