@@ -158,7 +158,8 @@ class Bounds:
     """What the clients of one server may have of it at once."""
 
     def __init__(self, max_bodies_bytes: int) -> None:
-        self.held = HeldBytes(max_bodies_bytes, on_end=Freed().note)
+        self.freed = Freed()
+        self.held = HeldBytes(max_bodies_bytes, on_end=self.freed.note)
         self.sockets = Places(max_sockets(), PART_OF_SOCKETS)  # of WebSockets
         self.checks = Places(MAX_CHECKS, PART_OF_CHECKS)  # of recordings that become no speaker, waiting too
         self.checking = asyncio.Semaphore(1)  # the one of them that computes
@@ -173,17 +174,28 @@ class Readers:
     others.
     """
 
-    def __init__(self, count: int, held: HeldBytes | None = None, max_message_bytes: int = 0) -> None:
-        """held: None keeps each message in its place: for those that may take no long time anyway."""
+    def __init__(
+        self,
+        count: int,
+        held: HeldBytes | None = None,
+        max_message_bytes: int = 0,
+        on_loss: Callable[[int], object] = lambda num_bytes: None,
+    ) -> None:
+        """held: None keeps each message in its place: for those that may take no long time anyway.
+
+        on_loss: called with the most bytes that may have come of a message that is given up.
+        """
         self._places = Places(count, PART_OF_READERS)
         self._held = held
         self._max_message_bytes = max_message_bytes
+        self._on_loss = on_loss
 
     async def receive(self, message: Callable[[], Coroutine[Any, Any, Received]], client: str) -> Received:
         """Wait for a place and receive one message in it. Raise Overloaded where too much comes slowly."""
         async with AsyncExitStack() as place:
             await place.enter_async_context(self._places.place(client))
             receiving = asyncio.create_task(message())
+            is_whole = False
             upload: Upload | None = None
             try:
                 done, _ = await asyncio.wait((receiving,), timeout=QUICK_MESSAGE_S)
@@ -191,7 +203,9 @@ class Readers:
                     await place.aclose()
                     upload = place.enter_context(self._held.held(client, self._max_message_bytes))
                     place.enter_context(upload.coming(receiving.cancel, grace_s=MESSAGE_GRACE_S))
-                return await receiving
+                received = await receiving
+                is_whole = True
+                return received
             except asyncio.CancelledError:
                 task = asyncio.current_task()
                 assert task is not None
@@ -200,3 +214,5 @@ class Readers:
                 raise
             finally:
                 receiving.cancel()
+                if not is_whole:
+                    self._on_loss(self._max_message_bytes)

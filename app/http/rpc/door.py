@@ -60,7 +60,7 @@ class Door:
         self._strangers = _Places(
             Places(limits.MAX_PUBLIC_CALLS, limits.PART_OF_PUBLIC_CALLS),
             Places(limits.MAX_PUBLIC_CALLS, limits.PART_OF_PUBLIC_CALLS),
-            Readers(limits.NUM_PUBLIC_READERS),
+            Readers(limits.NUM_PUBLIC_READERS, None, self.max_message_bytes, service.bounds.freed.note),
         )
 
     def handlers(self) -> tuple[grpc.GenericRpcHandler, ...]:

@@ -12,6 +12,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
+from firstword.app import memory
 from firstword.app.http import connection_limits
 from firstword.app.http.keys import KeyRing
 from firstword.app.http.rpc.fields import has_too_many_fields
@@ -206,7 +207,12 @@ async def test_a_message_that_does_not_come_ends_the_call(path: str, monkeypatch
 async def test_a_message_without_a_key_has_its_time_from_when_it_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Those of its address come one after the other, and together take longer than that."""
+    """Those of its address come one after the other, and together take longer than that.
+
+    What may have come of each is given back to the system.
+    """
+    noted: list[int] = []
+    monkeypatch.setattr(memory.Freed, "note", lambda freed, num_bytes: noted.append(num_bytes))
     monkeypatch.setattr(connection_limits, "PUBLIC_MESSAGE_TIMEOUT_S", 0.1)
     async with grpc_serving(make_services()) as rpc:
         refused = [asyncio.create_task(refusal_of(held(rpc, CHECK))) for _ in range(4)]
@@ -216,6 +222,7 @@ async def test_a_message_without_a_key_has_its_time_from_when_it_is_read(
         assert asyncio.get_running_loop().time() - began_s > 0.2
         assert await is_healthy(rpc)
     assert statuses == {grpc.StatusCode.DEADLINE_EXCEEDED}
+    assert noted == 4 * [rpc.server.door.max_message_bytes]
 
 
 @pytest.mark.parametrize("path", [REGISTER, CHECK])
