@@ -5,24 +5,30 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-READS_S: Final = 1.0  # in which a process that stood still and goes on reads what has come meanwhile
-LATE_S: Final = 0.5  # of a timer: the process stood still
+TICK_S: Final = 0.1
+TICKS: Final = 10  # in a row, none late: a process that stood still has read what came meanwhile
+LATE_S: Final = 0.5  # of a tick: the process stood still
+MAX_STOPS: Final = 5  # that are waited for: where the loop is always late, the deadline has to pass too
 
 
 @asynccontextmanager
 async def deadline(limit_s: float | None) -> AsyncIterator[None]:
-    """As `asyncio.timeout`, but not before a process that stood still (SIGSTOP) has run again for READS_S.
+    """As `asyncio.timeout`, but not before a process that stood still (SIGSTOP) has run again for a second.
 
     An event loop that goes on runs its timers before what waits on its sockets has reached who waits for it.
+    A stop of up to LATE_S + TICK_S is not noticed: at the very end, what came in it is lost.
     """
     loop = asyncio.get_running_loop()
     timer: asyncio.TimerHandle
 
-    def pass_unless_late(due_s: float) -> None:
+    def tick(due_s: float, num_left: int, stops_left: int) -> None:
         nonlocal timer
         now_s = loop.time()
         if now_s - due_s > LATE_S:
-            timer = loop.call_at(now_s + READS_S, pass_unless_late, now_s + READS_S)
+            num_left, stops_left = TICKS if stops_left else 0, stops_left - 1
+        if num_left:
+            next_s = now_s + TICK_S
+            timer = loop.call_at(next_s, tick, next_s, num_left - 1, stops_left)
         else:
             timeout.reschedule(now_s)
 
@@ -30,8 +36,9 @@ async def deadline(limit_s: float | None) -> AsyncIterator[None]:
         if limit_s is None:
             yield
             return
-        # The last READS_S are a timer of their own: the process may have gone on just before.
-        timer = loop.call_later(max(0.0, limit_s - READS_S), pass_unless_late, float("-inf"))
+        # The first one is never late: all others follow it.
+        until_ticks_s = max(0.0, limit_s - TICKS * TICK_S)
+        timer = loop.call_later(until_ticks_s, tick, float("inf"), TICKS, MAX_STOPS)
         try:
             yield
         finally:

@@ -10,9 +10,9 @@ from firstword.app.hosts.ray.deadline import deadline
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.parametrize("leaps", [1, 2])
+@pytest.mark.parametrize("leaps_s", [[60.0], [60.0, 60.0], [4.05, 1.4]])
 async def test_what_came_while_the_process_stood_still_is_read(
-    monkeypatch: pytest.MonkeyPatch, leaps: int
+    monkeypatch: pytest.MonkeyPatch, leaps_s: list[float]
 ) -> None:
     """The second leap is in the time in which it reads."""
     loop = asyncio.get_running_loop()
@@ -22,10 +22,10 @@ async def test_what_came_while_the_process_stood_still_is_read(
     with there:
         reader, writer = await asyncio.open_connection(sock=here)
         reading = asyncio.create_task(read_within(reader, 5.0))
-        for _ in range(leaps):
+        for leap_s in leaps_s:
             for _ in range(10):
                 await asyncio.sleep(0)
-            leapt_s += 60.0
+            leapt_s += leap_s
         there.send(b"x")
         assert await reading == b"x"
         writer.close()
@@ -45,7 +45,7 @@ async def read_within(reader: asyncio.StreamReader, limit_s: float) -> bytes:
 
 
 async def test_it_passes_where_nothing_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("firstword.app.hosts.ray.deadline.READS_S", 0.01)
+    monkeypatch.setattr("firstword.app.hosts.ray.deadline.TICK_S", 0.001)
     began_s = asyncio.get_running_loop().time()
     with pytest.raises(TimeoutError):
         async with deadline(0.1):
@@ -53,3 +53,19 @@ async def test_it_passes_where_nothing_comes(monkeypatch: pytest.MonkeyPatch) ->
     assert asyncio.get_running_loop().time() - began_s >= 0.1
     async with deadline(0.0):
         await asyncio.sleep(0)
+
+
+async def test_it_passes_where_the_loop_is_always_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+    leapt_s, time_s = 0.0, loop.time
+    monkeypatch.setattr(loop, "time", lambda: time_s() + leapt_s)
+
+    async def be_late() -> None:
+        nonlocal leapt_s
+        async with deadline(5.0):
+            while leapt_s < 60.0:
+                leapt_s += 0.9
+                await asyncio.sleep(0)
+
+    with pytest.raises(TimeoutError):
+        await be_late()

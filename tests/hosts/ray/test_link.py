@@ -100,7 +100,7 @@ async def test_engines_that_answer_are_found_within_one_deadline_and_requests_na
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("firstword.app.hosts.ray.link.DESCRIBES_WITHIN_S", 0.5)
-    monkeypatch.setattr("firstword.app.hosts.ray.deadline.READS_S", 0.1)
+    monkeypatch.setattr("firstword.app.hosts.ray.deadline.TICK_S", 0.01)
     async with linked(FakeEngine(), FakeEngine()) as local:
         handle = Handle(await local.describe())
     link = RayLink(handle)
@@ -124,7 +124,7 @@ async def test_an_engine_that_ends_beside_one_that_is_silent_is_not_silent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("firstword.app.hosts.ray.link.DESCRIBES_WITHIN_S", 0.1)
-    monkeypatch.setattr("firstword.app.hosts.ray.deadline.READS_S", 0.1)
+    monkeypatch.setattr("firstword.app.hosts.ray.deadline.TICK_S", 0.01)
     async with linked(FakeEngine(), FakeEngine(), FakeEngine()) as local:
         handle = Handle(await local.describe())
     link = RayLink(handle)

@@ -194,7 +194,7 @@ async def test_a_stream_that_is_cancelled_or_left_is_freed_at_its_engine() -> No
 
 
 async def test_a_request_that_no_engine_answers_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("firstword.app.hosts.ray.deadline.READS_S", 0.01)
+    monkeypatch.setattr("firstword.app.hosts.ray.deadline.TICK_S", 0.001)
     monkeypatch.setattr("firstword.app.hosts.ray.remote.OPENS_WITHIN_S", 0.01)
     async with remote(FakeEngine()) as (engine, link):
 
@@ -220,7 +220,7 @@ async def test_a_call_that_no_engine_takes_ends_in_time(monkeypatch: pytest.Monk
         link.sides[0].ask = taken_late
         has_room = asyncio.Event()
         with monkeypatch.context() as soon:
-            soon.setattr("firstword.app.hosts.ray.deadline.READS_S", 0.01)
+            soon.setattr("firstword.app.hosts.ray.deadline.TICK_S", 0.001)
             soon.setattr("firstword.app.hosts.ray.remote.OPENS_WITHIN_S", 0.01)
             with pytest.raises(Restarting):
                 await engine.read_text(asked("Hi."))
@@ -370,7 +370,7 @@ async def test_a_stream_that_waits_for_its_slot_at_a_silent_engine_is_spoken_by_
 async def test_what_an_engine_has_taken_and_does_not_answer_ends_with_words(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("firstword.app.hosts.ray.deadline.READS_S", 0.01)
+    monkeypatch.setattr("firstword.app.hosts.ray.deadline.TICK_S", 0.001)
     for name in ("remote", "remote_parts"):
         monkeypatch.setattr(f"firstword.app.hosts.ray.{name}.ANSWERS_WITHIN_S", 0.05)
     own = FakeEngine()
@@ -397,7 +397,7 @@ async def test_what_an_engine_has_taken_and_does_not_answer_ends_with_words(
 
 
 async def test_tokens_that_no_engine_begins_to_list_end_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("firstword.app.hosts.ray.deadline.READS_S", 0.01)
+    monkeypatch.setattr("firstword.app.hosts.ray.deadline.TICK_S", 0.001)
     monkeypatch.setattr("firstword.app.hosts.ray.remote.OPENS_WITHIN_S", 0.01)
     async with remote(FakeEngine()) as (engine, link):
 
