@@ -46,6 +46,7 @@ from firstword.app.telemetry.stream_stats import StreamStats
 OPENS_WITHIN_S: Final = 5.0  # a request that an engine was chosen for; Ray may lose one without a word
 FIRST_PIECE_S: Final = 30.0  # of a stream that has its slot and all its text
 ANSWERS_WITHIN_S: Final = 120.0  # a call that an engine has taken, or one piece of its answer
+SOUND_WITHIN_S: Final = 0.4  # more for each token or mel frame: ten times as long as it sounds, at least
 CONNECTS_WITHIN_S: Final = 1.0
 SILENT_ROUNDS: Final = 4  # without an answer, before an engine does not count as there
 STUCK_ROUNDS: Final = 3  # without an answer and without a piece, before a stream is ended; Ray takes 15 s
@@ -132,7 +133,7 @@ class RemoteEngine:
 
     async def wait_for_free_slot(self) -> None:
         # As long as others take the slots; Ray ends an engine that hangs.
-        await ask(self._link, "", "engine", "wait_for_free_slot", has_limit=False)
+        await ask(self._link, "", "engine", "wait_for_free_slot", more_s=None)
 
     async def read_text(self, request: SynthesisRequest) -> TextReport:
         self.info.check(request)
@@ -440,19 +441,20 @@ async def ask(
     method: str,
     *given: Any,
     request_key: RequestKey | None = None,
-    has_limit: bool = True,
+    more_s: float | None = 0.0,
     **named: Any,
 ) -> Any:
     """Call a method of the engine, its speakers or its stages. Raises what it raises, and Restarting.
 
-    request_key: of a request that makes a speaker. has_limit: whether its answer, too, has to come in time.
+    request_key: of a request that makes a speaker. more_s: what its answer may take beyond
+    ANSWERS_WITHIN_S; None: as long as it wants.
     """
 
     async def asked() -> Any:
         items: Any = link.stream(key, 0, "ask", part, method, request_key, given, named)
         async with aclosing(items):
             await within(OPENS_WITHIN_S, items)
-            return await within(ANSWERS_WITHIN_S if has_limit else None, items)
+            return await within(None if more_s is None else ANSWERS_WITHIN_S + more_s, items)
 
     async with told_as_restarting():
         # In a context of its own, as a stream is.

@@ -19,6 +19,7 @@ from firstword.app.hosts.ray.remote import (
     ANSWERS_WITHIN_S,
     CONNECTS_WITHIN_S,
     OPENS_WITHIN_S,
+    SOUND_WITHIN_S,
     UNANSWERED,
     ask,
     told_as_restarting,
@@ -139,7 +140,8 @@ class RemoteStages:
 
     async def vocode(self, mel: NDArray[np.float32], is_last: bool, deadline_s: float) -> Samples:
         in_s = deadline_s - time.perf_counter()  # clocks of two machines differ
-        samples: Samples = await ask(self._link, "", "stages", "vocode", mel, is_last, in_s)
+        more_s = SOUND_WITHIN_S * mel.shape[1]
+        samples: Samples = await ask(self._link, "", "stages", "vocode", mel, is_last, in_s, more_s=more_s)
         return samples
 
 
@@ -171,7 +173,7 @@ class RemoteTokenSession:
         assert self._input is not None, "open"
         in_s = deadline_s - time.perf_counter()
         self._input.write(json.dumps(("step", list(tokens), is_last, in_s)).encode() + b"\n")
-        found: NDArray[np.float32] = await self._next(ANSWERS_WITHIN_S)
+        found: NDArray[np.float32] = await self._next(ANSWERS_WITHIN_S + SOUND_WITHIN_S * len(tokens))
         return found
 
     def close(self) -> None:

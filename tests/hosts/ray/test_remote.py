@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -394,6 +395,33 @@ async def test_what_an_engine_has_taken_and_does_not_answer_ends_with_words(
         session.close()
         await session._closing
         assert link.num_open == 0
+
+
+async def test_what_becomes_long_sound_has_longer_for_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("firstword.app.hosts.ray.deadline.TICK_S", 0.001)
+    for name in ("remote", "remote_parts"):
+        monkeypatch.setattr(f"firstword.app.hosts.ray.{name}.ANSWERS_WITHIN_S", 0.0)
+    async with remote(FakeEngine()) as (_, link):
+        stages = RemoteStages(link, (await link.describe())[0].stages)
+        own = link.sides[0]._parts.stages
+        vocoded = own.vocode
+
+        async def vocode_after_a_while(*given: Any) -> Any:
+            await asyncio.sleep(0.3)
+            return await vocoded(*given)
+
+        own.vocode = vocode_after_a_while
+        assert len(await stages.vocode(np.zeros((80, 45_000), np.float32), True, 0.0)) == 480 * 45_000
+        with pytest.raises(Restarting):
+            await stages.vocode(np.zeros((80, 0), np.float32), True, 0.0)
+        monkeypatch.setattr("firstword.app.hosts.ray.remote_parts.ANSWERS_WITHIN_S", 5.0)
+        session = await stages.open_tokens(None, None, ANYBODY)
+        monkeypatch.setattr("firstword.app.hosts.ray.remote_parts.ANSWERS_WITHIN_S", 0.0)
+        own.pause = asyncio.Event()
+        asyncio.get_running_loop().call_later(0.3, own.pause.set)
+        assert len(await session.step([1] * 22_500, True, 0.0)) == 960 * 22_500
+        session.close()
+        await session._closing
 
 
 async def test_tokens_that_no_engine_begins_to_list_end_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
