@@ -23,7 +23,8 @@ async def _told_as_gone() -> AsyncIterator[None]:
         yield
     except (RayError, RayServeException) as error:
         cause = error.cause if isinstance(error, RayTaskError) else error
-        said = f"{type(cause).__name__}: {str(cause).splitlines()[0][:200]}"
+        first_line, _, _ = str(cause).partition("\n")
+        said = f"{type(cause).__name__}: {first_line[:200]}"
         if isinstance(error, RayTaskError) and isinstance(cause, RayServeException):
             said += "; engines and the servers before them have to be of one release (docs/upgrading.md)"
         raise EngineGone(said) from None

@@ -134,6 +134,13 @@ async def test_an_engine_that_ends_beside_one_that_is_silent_is_not_silent(
     assert link.silent == (silent.replica,)
 
 
+async def test_an_engine_that_fails_without_words_is_gone() -> None:
+    handle = Handle([])
+    handle.failure = RayTaskError("ask", "ray::ServeReplica: ask()", MemoryError()).as_instanceof_cause()
+    with pytest.raises(EngineGone, match="MemoryError"):
+        await anext(RayLink(handle).stream("anna", 0, "ask"))
+
+
 async def test_an_engine_of_another_release_is_gone_with_words() -> None:
     handle = Handle([])
     said = RayServeException("Tried to call a method 'ask' that does not exist. Available methods: [].")
