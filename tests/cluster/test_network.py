@@ -35,7 +35,6 @@ pytestmark = [
     pytest.mark.chaos,
     pytest.mark.timeout(400),
     pytest.mark.filterwarnings("ignore"),  # of Ray's own
-    pytest.mark.skipif(not may_have_networks(), reason="needs iproute2, and root that may make networks"),
 ]
 logger = logging.getLogger(__name__)
 
@@ -89,6 +88,8 @@ class Far:
 
 @pytest.fixture(scope="module")
 def far() -> Iterator[Far]:
+    if not may_have_networks():
+        pytest.skip("needs iproute2, and root that may make networks")
     with ExitStack() as stack:
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         cable, there = stack.enter_context(two_networks())
@@ -118,7 +119,7 @@ def far() -> Iterator[Far]:
 async def test_a_slow_network_delays_speech(far: Far) -> None:
     async with front(far.handle, far.store) as there:
         own, others = await far.own_and_others()
-        before_s = await whole_after_s(there.url, own[0])
+        before_s = min([await whole_after_s(there.url, own[0]) for _ in range(3)])
         async with under_streams(there.url, [own[0], others[0]], 60) as heard:
             with far.cable.delaying(SLOW_S):
                 new_s = [await whole_after_s(there.url, name) for name in (own[1], own[1], others[1])]
