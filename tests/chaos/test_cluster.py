@@ -118,7 +118,7 @@ async def test_a_bad_network_before_a_server_delays_its_streams_and_cuts_none(
     names = await two_for_each_server(parts)
     heard = Heard()
     async with httpx.AsyncClient(base_url=parts.url, timeout=60) as client, asyncio.TaskGroup() as tasks:
-        before_s = await answered_s(client, names[0])
+        before_s = min([await answered_s(client, names[0]) for _ in range(3)])
         tasks.create_task(listen(client, SENTENCE * 2, names[0], heard))
         await until(lambda: heard.num_bytes > 0)
         parts.to_servers[0].state = state
