@@ -41,6 +41,10 @@ class RayLink:
     def silent(self) -> tuple[str, ...]:
         return self._silence.replicas
 
+    @property
+    def late(self) -> tuple[str, ...]:
+        return self._silence.late
+
     async def stream(self, key: str, nth: int, method: str, *given: Any) -> AsyncGenerator[list[Item], None]:
         session = session_of(key, nth, self.silent)
         handle = self._handle.options(stream=True, session_id=session)
@@ -56,7 +60,8 @@ class RayLink:
         loop = asyncio.get_running_loop()
         until_s = loop.time() + DESCRIBES_WITHIN_S
         async with _told_as_gone():
-            answers = self._handle.broadcast("describe")
+            # By value, which an environment may ask for, Ray does not tell whose an answer is.
+            answers = self._handle.options(_by_reference=True).broadcast("describe")
             try:
                 async with deadline(DESCRIBES_WITHIN_S):
                     # `results_async` gives none of them where one engine hangs.
@@ -69,8 +74,7 @@ class RayLink:
                 return await one.get_async()
 
         told = await asyncio.gather(*map(described, results), return_exceptions=True)
-        found = [one if isinstance(one, Description) else None for one in told]
         actors = [one.to_object_ref().task_id().actor_id().hex() for one in results]
-        names = [None if one is None else one.replica for one in found]
+        names = [one if isinstance(one, BaseException) else one.replica for one in told]
         self._silence.note(dict(zip(actors, names, strict=True)))
-        return [one for one in found if one is not None]
+        return [one for one in told if isinstance(one, Description)]

@@ -103,6 +103,11 @@ class Link(Protocol):
         """Replicas that did not answer when they were asked last, of those that have answered before."""
         ...
 
+    @property
+    def late(self) -> Collection[str]:
+        """Those of the silent that were waited for; the others Ray could not ask, and said so."""
+        ...
+
     def stream(self, key: str, nth: int, method: str, *given: Any) -> AsyncGenerator[list[Item], None]:
         """Call a method of an engine that yields. nth: the first choice for the key is 0, the next one 1.
 

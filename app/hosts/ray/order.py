@@ -10,16 +10,20 @@ class Silence:
 
     def __init__(self) -> None:
         self.replicas: tuple[str, ...] = ()
+        self.late: tuple[str, ...] = ()  # those of them that did not answer in time
         self._names: dict[str, str] = {}  # of those that have answered, by their actors
 
-    def note(self, answers: Mapping[str, str | None]) -> None:
-        """answers: the name that each actor gave when all were asked; None: it said nothing.
+    def note(self, answers: Mapping[str, str | BaseException]) -> None:
+        """answers: the name that each actor gave when all were asked, or what came in its place.
 
         One that Ray does not ask is none of them: it ends, and finishes its streams.
         """
-        known = {actor: name or self._names.get(actor) for actor, name in answers.items()}
-        self._names = {actor: name for actor, name in known.items() if name is not None}
-        self.replicas = tuple(name for actor, name in self._names.items() if answers[actor] is None)
+        said = {actor: answer for actor, answer in answers.items() if isinstance(answer, str)}
+        before = {actor: name for actor, name in self._names.items() if actor in answers}
+        self._names = before | said
+        silent = {name: answers[actor] for actor, name in self._names.items() if actor not in said}
+        self.replicas = tuple(silent)
+        self.late = tuple(name for name, error in silent.items() if isinstance(error, TimeoutError))
 
 
 def session_of(key: str, nth: int, silent: Iterable[str]) -> str:

@@ -149,9 +149,12 @@ class RemoteEngine:
         while True:
             await asyncio.sleep(DESCRIBED_EVERY_S)
             found: list[Description] = []
-            with suppress(EngineGone):
-                found = await self._link.describe()
-                self._end_stuck()
+            try:
+                with suppress(EngineGone):
+                    found = await self._link.describe()
+                    self._end_stuck()
+            except Exception:  # or nobody would ask again
+                _log.exception("the engines could not be asked how they are")
             answered = {one.replica: one for one in found}
             missed = {one: missed.get(one, 0) + 1 for one in self._known.keys() - answered.keys()}
             gone = {one for one, rounds in missed.items() if rounds == SILENT_ROUNDS}
@@ -160,7 +163,10 @@ class RemoteEngine:
 
     def _end_stuck(self) -> None:
         for stream in list(self._streams):
-            stream.rounds_stuck = stream.rounds_stuck + 1 if stream.replica in self._link.silent else 0
+            if stream.replica in self._link.late:
+                stream.rounds_stuck += 1
+            elif stream.replica not in self._link.silent:
+                stream.rounds_stuck = 0
             if stream.rounds_stuck == STUCK_ROUNDS:
                 _log.warning("an engine is silent: %s", stream.replica)
                 stream.give_up()

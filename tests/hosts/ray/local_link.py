@@ -31,6 +31,7 @@ class LocalLink:
         self.dead = [asyncio.Event() for _ in sides]
         self.num_open = 0
         self.silent: tuple[str, ...] = ()
+        self.late: tuple[str, ...] = ()
 
     async def stream(self, key: str, nth: int, method: str, *given: Any) -> AsyncGenerator[Any, None]:
         number = (len(key) + nth) % len(self.sides)

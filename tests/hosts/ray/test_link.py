@@ -1,7 +1,7 @@
 """The way to engines over Ray's handles and router, whose parts stand in for themselves here."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("ray", reason="needs Ray Serve: pip install 'firstword[ray]'")
 
-from ray.exceptions import RayTaskError
+from ray.exceptions import ActorUnavailableError, RayTaskError
 from ray.serve.exceptions import RayServeException
 
 from firstword.app.hosts.ray.link import RayLink
@@ -49,19 +49,27 @@ class Handle:
         self.sessions: list[str] = []
         self.failure: Exception | None = None  # of a call
         self.ending: set[int] = set()  # which Ray takes away, and does not ask any more
+        self.on_named: Callable[[], None] = lambda: None
+        self.by_reference = False
 
     def broadcast(self, method: str) -> Any:
         async def results() -> list[Any]:
             await asyncio.sleep(self.named_after_s)
+            self.on_named()
             return [Answer(self, number) for number in range(len(self.told)) if number not in self.ending]
 
         return SimpleNamespace(_fetch_replica_results_async=results)
 
     async def answer(self, number: int) -> Any:
         await asyncio.sleep(self.after_s[number])
+        if isinstance(self.told[number], Exception):
+            raise self.told[number]
         return self.told[number]
 
-    def options(self, stream: bool, session_id: str) -> Any:
+    def options(self, stream: bool = False, session_id: str = "", _by_reference: bool = False) -> Any:
+        if not stream:
+            self.by_reference = _by_reference
+            return self
         self.sessions.append(session_id)
         return SimpleNamespace(ask=SimpleNamespace(remote=lambda *given: Items(self.failure)))
 
@@ -76,6 +84,8 @@ class Answer:
         return await self._handle.answer(self._number)
 
     def to_object_ref(self) -> Any:
+        if not self._handle.by_reference:
+            raise RuntimeError("Converting result to object ref is not supported by value")
         actor = SimpleNamespace(hex=lambda: f"actor {self._number}")
         return SimpleNamespace(task_id=lambda: SimpleNamespace(actor_id=lambda: actor))
 
@@ -113,11 +123,45 @@ async def test_engines_that_answer_are_found_within_one_deadline_and_requests_na
     assert link.silent == (other.replica,)
     assert [news async for news in link.stream("anna", 0, "ask")] == []
     assert handle.sessions == ["0||anna", f"0|{other.replica}|anna"]
-    handle.named_after_s, handle.after_s = 0.3, [0, 0.3]
-    assert other not in await link.describe()  # later than the deadline, together
     handle.named_after_s = 60
     with pytest.raises(EngineGone):
         await link.describe()
+
+
+async def test_what_ray_takes_to_name_the_engines_is_taken_from_their_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("firstword.app.hosts.ray.link.DESCRIBES_WITHIN_S", 30.0)
+    monkeypatch.setattr("firstword.app.hosts.ray.deadline.TICK_S", 0.01)
+    loop = asyncio.get_running_loop()
+    leapt_s, time_s = 0.0, loop.time
+    monkeypatch.setattr(loop, "time", lambda: time_s() + leapt_s)
+
+    def leap() -> None:
+        nonlocal leapt_s
+        leapt_s = 29.0
+
+    async with linked(FakeEngine(), FakeEngine()) as local:
+        handle = Handle(await local.describe())
+    handle.on_named, handle.after_s = leap, [0, 60]
+    began_s = time_s()
+    assert await RayLink(handle).describe() == handle.told[:1]
+    assert time_s() - began_s < 20  # not 30 more
+
+
+async def test_an_engine_that_ray_cannot_ask_is_silent_and_not_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("firstword.app.hosts.ray.link.DESCRIBES_WITHIN_S", 0.1)
+    monkeypatch.setattr("firstword.app.hosts.ray.deadline.TICK_S", 0.01)
+    async with linked(FakeEngine(), FakeEngine()) as local:
+        handle = Handle(await local.describe())
+    link = RayLink(handle)
+    one, other = await link.describe()
+    handle.told = [one, ActorUnavailableError("connection refused", b"x" * 16)]
+    assert await link.describe() == [one]
+    assert (link.silent, link.late) == ((other.replica,), ())
+    handle.after_s = [0, 60]
+    assert await link.describe() == [one]
+    assert (link.silent, link.late) == ((other.replica,), (other.replica,))
 
 
 async def test_an_engine_that_ends_beside_one_that_is_silent_is_not_silent(

@@ -39,15 +39,16 @@ def test_who_has_no_key_goes_to_any_engine_that_answers() -> None:
 
 
 def test_an_engine_is_silent_while_it_is_asked_in_vain_and_has_answered_before() -> None:
-    silence = Silence()
-    silence.note({"a": "one", "b": "two", "c": None})
+    silence, late, failed = Silence(), TimeoutError(), OSError()
+    silence.note({"a": "one", "b": "two", "c": late})
     assert silence.replicas == ()
-    for _ in range(2):
-        silence.note({"a": "one", "b": None, "c": None})
+    for error in (late, failed):
+        silence.note({"a": "one", "b": error, "c": error})
         assert silence.replicas == ("two",)
-    silence.note({"a": None, "b": "two", "c": "three"})
+    silence.note({"a": late, "b": "two", "c": "three"})
     assert silence.replicas == ("one",)
-    silence.note({"b": None, "c": None})  # of one that ends Ray asks nothing
+    silence.note({"b": late, "c": failed})  # of one that ends Ray asks nothing
     assert sorted(silence.replicas) == ["three", "two"]
+    assert silence.late == ("two",)
     silence.note({"b": "two", "c": "three"})
-    assert silence.replicas == ()
+    assert (silence.replicas, silence.late) == ((), ())

@@ -303,6 +303,28 @@ async def test_an_engine_is_known_until_it_has_missed_several_rounds(monkeypatch
         assert await known_of(engine, link, [[other]]) == [names[1:]]
 
 
+async def test_engines_are_asked_again_where_asking_fails(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("firstword.app.hosts.ray.remote.DESCRIBED_EVERY_S", 0)
+    async with remote(FakeEngine()) as (engine, link):
+        has_asked_again = asyncio.Event()
+        answers = iter([RuntimeError("of Ray's own")])
+
+        async def describe() -> Sequence[Description]:
+            for failure in answers:
+                raise failure
+            has_asked_again.set()
+            return []
+
+        link.describe = describe
+        watching = asyncio.create_task(engine.watch())
+        async with asyncio.timeout(5):
+            await has_asked_again.wait()
+        watching.cancel()
+        assert "of Ray's own" in caplog.text
+
+
 async def test_a_stream_ends_once_its_engine_says_nothing_in_any_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("firstword.app.hosts.ray.remote.DESCRIBED_EVERY_S", 0)
     own, other = (FakeEngine(pause=asyncio.Event(), pauses_after_chunks=1) for _ in range(2))
@@ -315,14 +337,17 @@ async def test_a_stream_ends_once_its_engine_says_nothing_in_any_way(monkeypatch
             stream.push_text("ab")
             events = stream.__aiter__()
             assert isinstance(await anext(events), Audio)
-            link.silent = ("replica-2",)  # another; the engine of `anna` ends, and is not asked
+            link.silent = link.late = ("replica-2",)  # another; the engine of `anna` ends, and is not asked
             await known_of(engine, link, [[two]] * STUCK_ROUNDS)
-            link.silent = (one.replica,)
+            link.silent = link.late = (one.replica,)
             await known_of(engine, link, [[two]] * (STUCK_ROUNDS - 1))
-            link.silent = ()
+            link.silent = link.late = ()
             await known_of(engine, link, [[one, two]])
-            link.silent = (one.replica,)
+            link.silent = link.late = (one.replica,)
             await known_of(engine, link, [[two]] * (STUCK_ROUNDS - 1))
+            link.late = ()  # Ray cannot ask it
+            await known_of(engine, link, [[two]] * STUCK_ROUNDS)
+            link.late = (one.replica,)
             await known_of(engine, link, [[]] * STUCK_ROUNDS)  # of none that Ray does not tell of
             own.pause.set()  # something comes
             assert isinstance(await anext(events), Audio)
@@ -360,7 +385,7 @@ async def test_a_stream_that_waits_for_its_slot_at_a_silent_engine_is_spoken_by_
             await asyncio.sleep(0)
         stream.push_text("fore")
         stream.finish_text()
-        link.silent = (one.replica,)
+        link.silent = link.late = (one.replica,)
         await known_of(engine, link, [[two]] * STUCK_ROUNDS)
         async with asyncio.timeout(5):
             assert await speaking == speech("before").tolist()
