@@ -139,7 +139,7 @@ async def test_what_ray_takes_to_name_the_engines_is_taken_from_their_time(
 
     def leap() -> None:
         nonlocal leapt_s
-        leapt_s = 29.0
+        leapt_s = 60.0
 
     async with linked(FakeEngine(), FakeEngine()) as local:
         handle = Handle(await local.describe())

@@ -429,16 +429,17 @@ async def test_what_becomes_long_sound_has_longer_for_its_answer(monkeypatch: py
     async with remote(FakeEngine()) as (_, link):
         stages = RemoteStages(link, (await link.describe())[0].stages)
         own = link.sides[0]._parts.stages
-        vocoded = own.vocode
+        vocoded, may_end = own.vocode, asyncio.Event()
 
-        async def vocode_after_a_while(*given: Any) -> Any:
-            await asyncio.sleep(0.3)
+        async def vocode(*given: Any) -> Any:
+            await may_end.wait()
             return await vocoded(*given)
 
-        own.vocode = vocode_after_a_while
-        assert len(await stages.vocode(np.zeros((80, 45_000), np.float32), True, 0.0)) == 480 * 45_000
+        own.vocode = vocode
         with pytest.raises(Restarting):
             await stages.vocode(np.zeros((80, 0), np.float32), True, 0.0)
+        asyncio.get_running_loop().call_later(0.3, may_end.set)
+        assert len(await stages.vocode(np.zeros((80, 45_000), np.float32), True, 0.0)) == 480 * 45_000
         monkeypatch.setattr("firstword.app.hosts.ray.remote_parts.ANSWERS_WITHIN_S", 5.0)
         session = await stages.open_tokens(None, None, ANYBODY)
         monkeypatch.setattr("firstword.app.hosts.ray.remote_parts.ANSWERS_WITHIN_S", 0.0)
