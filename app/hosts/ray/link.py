@@ -47,7 +47,7 @@ class RayLink:
 
     async def stream(self, key: str, nth: int, method: str, *given: Any) -> AsyncGenerator[list[Item], None]:
         session = session_of(key, nth, self.silent)
-        handle = self._handle.options(stream=True, session_id=session)
+        handle = self._handle.options(stream=True, session_id=session, _by_reference=True)
         items = getattr(handle, method).remote(*given)
         try:
             async with _told_as_gone():
@@ -60,7 +60,7 @@ class RayLink:
         loop = asyncio.get_running_loop()
         until_s = loop.time() + DESCRIBES_WITHIN_S
         async with _told_as_gone():
-            # By value, which an environment may ask for, Ray does not tell whose an answer is.
+            # By value (RAY_SERVE_USE_GRPC_BY_DEFAULT) Ray does not tell whose an answer is.
             answers = self._handle.options(_by_reference=True).broadcast("describe")
             try:
                 async with deadline(DESCRIBES_WITHIN_S):

@@ -67,8 +67,8 @@ class Handle:
         return self.told[number]
 
     def options(self, stream: bool = False, session_id: str = "", _by_reference: bool = False) -> Any:
+        self.by_reference = _by_reference
         if not stream:
-            self.by_reference = _by_reference
             return self
         self.sessions.append(session_id)
         return SimpleNamespace(ask=SimpleNamespace(remote=lambda *given: Items(self.failure)))
@@ -122,6 +122,7 @@ async def test_engines_that_answer_are_found_within_one_deadline_and_requests_na
     assert await link.describe() == [one]
     assert link.silent == (other.replica,)
     assert [news async for news in link.stream("anna", 0, "ask")] == []
+    assert handle.by_reference
     assert handle.sessions == ["0||anna", f"0|{other.replica}|anna"]
     handle.named_after_s = 60
     with pytest.raises(EngineGone):
