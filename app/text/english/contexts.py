@@ -236,10 +236,13 @@ DAY_AHEAD = re.compile(r"\s?at (?:\d{1,2}(?::\d\d|\s?[ap]\.?m)|noon\b|midnight\b
 """Behind a month and day: "12/25 at 4pm"."""
 PARTS_AHEAD = _words("of off price priced cup day pound share full")
 """Behind one of these there is no day of a month: "Friday 1/2 off"."""
-BEHIND_PRICE = _words(
-    "a an and or but to for in per each is was are on at from by with if when more less extra tip fee"
+HALVED = PARTS_AHEAD | _words(
+    "lb lbs pounds oz ounce ounces gallon gallons gal bag bags hour hours hr hrs dozen doz pint pints pt "
+    "page pages cups liter liters litre litres quart quarts qt ton tons mile miles yard yards inch inches "
+    "ft foot kg g kilo acre acres barrel bottle carafe pitcher rack chicken duck sandwich sub pizza salad "
+    "order portion portions size sheet tray case minute min"
 )
-"""Before one of these "$2 1/2" is so many dollars, rather than a price and half of something."""
+"""Before one of these "$2 1/2" is a price and half of something, rather than so many dollars."""
 CLOSED = _words("close closes closed open opens sale valid week weekend trip vacation holiday event sprint")
 """Behind one of these "7/3-7/5" are days."""
 MONTH_BEHIND = _words(
@@ -316,9 +319,20 @@ LETTERS = _words("US IT WHO AD BC EST PST ETA CET PT ET AM PM OR IV ID")
 ALWAYS_LETTERS = _words("US ETA EST PST")
 LETTERS_BEHIND = _words("the The an a our your their my in an from of an")
 
+BEFORE_HOURS = _words(
+    "at by from until till to is around before after since opens closes starts begins ends departs leaves"
+)
+"""Behind one of these "9 a.m." describes no name that follows."""
 BEHIND_HOURS = _words(
     "Eastern Pacific Central Mountain Atlantic Standard Daylight Local Greenwich Zulu London Paris Berlin "
-    "Tokyo Beijing Moscow New Mass Daily Weekdays Weekends Christmas Thanksgiving Easter Noon Midnight"
+    "Tokyo Beijing Moscow New Mass Daily Weekdays Weekends Christmas Thanksgiving Easter Noon Midnight "
+    "Hawaii Hawaiian Alaska Arizona Chicago Denver Boston Dallas Houston Seattle Los San Las Miami Toronto "
+    "Vancouver Mexico Brazil Brasilia India Indian China Hong Singapore Japan Korea Seoul Manila Bangkok "
+    "Jakarta Dubai Gulf Israel Jerusalem Cairo Nairobi Lagos Johannesburg South Sydney Melbourne Brisbane "
+    "Perth Auckland Australian Australia UK British Irish Dublin Madrid Rome Amsterdam Stockholm Oslo "
+    "Helsinki Athens Istanbul Delhi Mumbai European Europe Universal Memorial Labor Independence Veterans "
+    "Presidents Columbus Halloween Black Cyber Boxing Mother's Father's "
+    "Valentine's Weeknights Weekday Weekend Weekly Nightly Tonight Sharp"
 )
 """Words in capitals that begin no sentence behind "9 a.m."."""
 ZONES = (
@@ -359,6 +373,8 @@ STREETS = {
 ALONG = _words("on onto at along off near down up toward towards past via")
 """Behind one of these and a name "Dr" is a drive, before a name too where one of PLACED stands before."""
 PLACED = _words("live lives lived living turn turns turned located house home stay drive parked")
+STOPS = _words("Exit Stop Walk")
+"""Behind "the" and a street one of these is named for it: "the Fulton St. Exit"."""
 STREET_WORDS = _words(
     "Street Avenue Boulevard Road Drive Lane Court Place Square Terrace Parkway Highway Expressway "
     "Freeway Circle Way Loop Trail Alley Plaza Row Crescent Broadway Path Pike Close Walk Gardens Mews "
@@ -421,6 +437,7 @@ NO_STARTERS = {
         ("Dr.", "dr.", "Prof.", "prof."),
         _words("A An But Can Case Do Go Good Her In Many Most No Now On See So To Who Will"),
     ),
+    "Jr.": _words("Drive Walk Great Good"),
 }
 """Behind one of these its words are of a name."""
 SISTERS = _words(

@@ -174,7 +174,7 @@ def ends_sentence(word: str, phrase: Phrase) -> bool:
     bare = word.strip(vocabulary.EDGES).rpartition(" ")[2]
     following = phrase.following.strip(vocabulary.EDGES)
     is_name = following in contexts.NO_STARTERS.get(bare, ()) and not _is_apart(bare, phrase)
-    if is_name or _ends_no_sentence(bare, phrase):
+    if is_name or _ends_no_sentence(bare, phrase) or _is_stop_of_street(bare, following, phrase):
         return False
     is_name_ahead = following.istitle() and following.rstrip(".") not in BEHIND_STREET
     if bare == "Dr." and is_name_ahead and is_drive(phrase):
@@ -188,15 +188,25 @@ def _is_apart(bare: str, phrase: Phrase) -> bool:
     return bare == "Dr." and (is_doctor or is_drive(phrase))
 
 
+def _is_stop_of_street(bare: str, following: str, phrase: Phrase) -> bool:
+    """ "Take the Fulton St. Exit", not "I live on Oak St. Stop by"."""
+    if bare.rstrip(".") not in contexts.STREETS or following not in contexts.STOPS:
+        return False
+    return "the" in f"{phrase.before}{phrase.source}".lower().split()[-4:-1]
+
+
 _HOUR = re.compile(r"\d\s?[AaPp]\.\s?[Mm]\.\W*$")
 _CAPITALIZED = re.compile(r"[A-Z][a-z’']")
 
 
 def _is_behind_hour(following: str, phrase: Phrase) -> bool:
-    """ "at 9 a.m. John will join", not "at 9 a.m. Eastern", "9 p.m. Mondays" or "the 9 a.m. Mass"."""
-    if _HOUR.search(phrase.text) is None or phrase.previous.lower() in contexts.ARTICLES | contexts.OWN:
+    """ "at 9 a.m. John will join", not "at 9 a.m. Eastern", "9 p.m. Mondays" or "two 9 a.m. Webexes"."""
+    if _HOUR.search(phrase.text) is None or phrase.previous.lower() not in contexts.BEFORE_HOURS:
         return False
-    is_time = following.rstrip(".") in contexts.BEHIND_HOURS or _TIME_BEHIND.match(following) is not None
+    is_time = (
+        following.rstrip(".").replace("’", "'") in contexts.BEHIND_HOURS
+        or _TIME_BEHIND.match(following) is not None
+    )
     return _CAPITALIZED.match(phrase.following) is not None and not is_time
 
 

@@ -183,7 +183,9 @@ def _is_word_there(word: str, following: str, phrase: Phrase) -> bool:
     """ "Oh no. 5 more!", "vitamin c. I take it", "b. 1950, c. 1960", "my ex. 5 years ago"."""
     previous = phrase.previous.lower().strip(vocabulary.EDGES)
     if word in ("no.", "No."):
-        return _NEGATION.search(phrase.before) is not None
+        if _QUESTION.search(phrase.before):
+            return _ASKED.search(phrase.before) is None
+        return (_ANSWER if word == "no." else _OH).search(phrase.before) is not None
     if word == "c.":
         is_listed = _LISTED_BEFORE.search(phrase.before) is not None
         is_year = previous == "is" and re.match(r"\d{3}", following) is not None  # "is c. 900 years old"
@@ -193,11 +195,14 @@ def _is_word_there(word: str, following: str, phrase: Phrase) -> bool:
     return following == "I" and word[0].islower() and previous in contexts.ARTICLES | contexts.OWN
 
 
-_NEGATION = re.compile(
-    r"(?:[?][\"'”’)]*|\b(?:oh|say|says|said|saying|(?:answer|reply|response) (?:is|was)|yes or))\s*$",
-    re.IGNORECASE,
+_QUESTION = re.compile(r"[?][\"'”’)]*\s*$")
+_ASKED = re.compile(r"\b(?:which|what|who|whose|where|guess|number)\b[^.!?]*[?]\W*$", re.IGNORECASE)
+"""A question that a number answers: "Which gate? No. 14."."""
+_OH = re.compile(r"\b(?:oh|yes or)\s*$", re.IGNORECASE)
+_ANSWER = re.compile(
+    r"\b(?:oh|yes or|say|says|said|saying|(?:answer|reply|response) (?:is|was))\s*$", re.IGNORECASE
 )
-"""Before "no." that is an answer, though a number follows."""
+"""Before "no." that is an answer, though a number follows; "The answer is No. 3" is a number."""
 _BEFORE_LETTER = frozenset(["a", "vitamin", "option", "choice", "answer", "middle", "is", "or", "letter"])
 _LISTED_BEFORE = re.compile(r"(?<![\w.])[Bb]\.\s+[^.\s][^.]*$")
 

@@ -38,6 +38,7 @@ _COMMON_PARTS = frozenset({(1, 2), (1, 3), (2, 3), (1, 4), (3, 4)})
 
 
 _DAYS_TOLD = frozenset(["today", "tomorrow", "date", "birthday"])
+_GOES_ON = frozenset(["and", "so", "but"])
 
 
 def is_month_and_day(found: Match, context: Context) -> bool:
@@ -46,7 +47,7 @@ def is_month_and_day(found: Match, context: Context) -> bool:
         return False
     behind = context.behind(found.start())
     if behind == ["is"] and context.behind(found.start(), 2)[-1].lower() in _DAYS_TOLD:
-        return True
+        return month >= day or not context.ahead(found.end()) or context.is_ahead(found.end(), _GOES_ON)
     if behind == ["on"] or (behind == ["of"] and context.behind(found.start(), 2)[1:] in _SPANS):
         return True
     if behind and vocabulary.is_weekday(behind[0].rstrip(".")):
@@ -97,11 +98,17 @@ def _counts_behind_month(found: Match, context: Context) -> bool:
     if groups.get("year") or groups.get("last") or not groups.get("day") or not found[0][-1].isdigit():
         return False
     if found["month"] == "May" and not context.behind(found.start()):
-        return context.is_ahead(found.end(), _PERSONS)
-    return context.is_behind(found.start(), _IN) and counts(context.ahead(found.end()))
+        ahead = f"{context.text[found.end() :]} {context.phrase.following}"
+        return context.is_ahead(found.end(), _PERSONS) or _OF_US.match(ahead) is not None
+    is_named = context.is_ahead(found.end(), _NAMED_FOR_DAY)
+    return context.is_behind(found.start(), _IN) and counts(context.ahead(found.end())) and not is_named
 
 
-_PERSONS = frozenset(["people", "kids", "children", "guests", "friends", "persons", "of"])
+_PERSONS = frozenset(["people", "kids", "children", "guests", "friends", "persons"])
+_OF_US = re.compile(r"\s*of (?:us|you|them|the)\b")
+_NAMED_FOR_DAY = frozenset(
+    ["filings", "riots", "fireworks", "parades", "celebrations", "parties", "protests"]
+)
 
 
 def is_small_weekday(word: str, before: str, month: str) -> bool:
@@ -226,8 +233,21 @@ def is_pace(found: Match, context: Context) -> bool:
 
 
 def is_in_hours(found: Match, context: Context) -> bool:
-    """ "slept 7:20 hrs", not "at 6:00 hrs"."""
-    return not context.is_behind(found.start(), contexts.CLOCK - contexts.DURATIONS)
+    """ "slept 7:20 hrs", not "at 6:00 hrs", "departs 8:15 hrs" or "9:00 hrs to 6:00 hrs"."""
+    ahead = f"{context.text[found.end() :]} {context.phrase.following}"
+    is_told = context.is_behind(found.start(), _OPENING) or context.is_behind(found.start(), _TIMETABLED, 2)
+    return not (
+        is_told
+        or context.is_behind(found.start(), contexts.CLOCK - contexts.DURATIONS)
+        or _UNTIL_HOUR.match(ahead)
+    )
+
+
+_OPENING = frozenset(
+    ["departs", "leaves", "arrives", "opens", "closes", "begins", "starts", "ends", "boards"]
+)
+_TIMETABLED = frozenset(["eta", "etd", "boarding", "timing", "timings", "departure", "arrival"])
+_UNTIL_HOUR = re.compile(r"\s*(?:to|until|till|-|–)(?:\s+\d|\s*$)")
 
 
 def is_elapsed(found: Match, context: Context) -> bool:

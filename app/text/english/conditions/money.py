@@ -40,5 +40,5 @@ def is_spent(found: Match, context: Context) -> bool:
 def is_money_with_part(found: Match, context: Context) -> bool:
     """ "$2 1/2 million" and "$2 1/2 for it", not "$10 1/2 off" or "$9 1/2 lb"."""
     is_whole = found["scale"] or found["per"] or not context.ahead(found.end())
-    is_priced = is_whole or context.is_ahead(found.end(), contexts.BEHIND_PRICE)
+    is_priced = is_whole or not context.is_ahead(found.end(), contexts.HALVED)
     return bool(is_priced) and int(found["above"]) < int(found["below"]) and is_money(found, context)

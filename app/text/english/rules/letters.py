@@ -42,6 +42,7 @@ LETTERS = compile_rules(
     ),
     ("abbreviation.number", r"(?<=\d )[Nn]o\.(?= \d)"),
     ("date.month_first", rf"\b{MONTH}\s+{DAY}{LAST_DAY}(?:,?\s+{YEAR})?", dates.is_month),
+    ("abbreviation.month", rf"\b{MONTH}(?<=\.)(?=\s\d)"),
     ("date.joined_month_first", rf"\b{MONTH}-(?P<day>[12]\d|3[01]|0?[1-9])-{YEAR}(?![\w-])"),
     ("date.month_and_year", rf"\b{MONTH},?\s+{YEAR}", dates.is_month),
     ("date.month_and_short_year", rf"\b(?=[A-Za-z]+\s['’]\d){MONTH}\s['’](?P<digits>\d\d)(?!\w)"),

@@ -119,6 +119,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "range.verse": _verse,
     "range.names": _names,
     "range.workdays": fixed("Monday to Friday"),
+    "abbreviation.month": lambda fields, text: vocabulary.MONTHS[text[:3].lower()],
     "abbreviation.number": lambda fields, text: f"{text[0]}umber",
     "range.pair": lambda fields, text: _names(fields, text).replace(" to ", " "),
     "range.letters": lambda fields, text: f"{text[0]} to {text[2]}",
