@@ -77,6 +77,7 @@ _WAITING = (
     *(
         "ed.",
         "qtr.",
+        "st.",
         "b.",
         "d.",
         "r.",
@@ -106,7 +107,7 @@ _STAYS_OPEN = re.compile(
     r"(?:(?:fl\.? )?oz|ft|in|mi|lbs?|min|sec|hrs?|yd|tbsp|tsp|pt|qt|gal|mos?|wks?|yrs?|pcs?|pkg)\.$"
     r"|(?:^|[\s(])(?:\d{1,3}|[kmn])!$"  # a factorial: "5! = 120"
     r"|(?:^|[\s(])[2-9]s,$"  # one of several: "2s, 3s and 4s"
-    r"|^(?:ed\.|qtr\.|Dr,)$"
+    r"|^(?:ed\.|qtr\.|st\.|Dr,)$"
     rf"|\d\s?[AaPp]\.$|{vocabulary.HALF_APART.pattern}"  # half of the day: "9 a. m."
     r"|(?:^|[\s(])(?:[bdr]|mon|tues?|wed|thu|thurs?|fri|sat|sun)\.$"  # of a life or of a date, if one follows
     r"|/(?:sq|cu)\.$"

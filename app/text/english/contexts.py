@@ -76,6 +76,8 @@ WAITED = _words(
 )
 EXERCISED = _words("rest hold plank run ran walk jog sprint stir steep cook each")
 """Beside one of these "60s" is so many seconds."""
+REPEATED = _words("heat squats push-ups pushups sit-ups situps pull-ups lunges crunches burpees planks jacks")
+"""Behind one of these "60s" is so many seconds."""
 KEPT = _words("closed open every")  # of hours: behind one of these "Sun" is a day
 ON_DAY = _words(
     "on by until till from this next last departs departing leaves leaving starts starting begins"
@@ -111,6 +113,7 @@ OF_DECADE = _words(
     "sitcom sitcoms show shows song songs hit hits music rock pop disco movie movies film films band bands "
     "style fashion theme party kid kids car cars classic classics icon throwback sound sounds vibe look "
     "house mix playlist playlists rap folk jazz punk funk soul metal country soundtrack tune tunes album "
+    "hip-hop computer computers console game games toy toys "
     "arcade cartoon cartoons dance dress costume outfit hair hairstyle decade nostalgia aesthetic decor"
 )
 """Before one of these "a 70s" is of those years."""
@@ -221,7 +224,7 @@ ESTIMATED = _words("delivery arrival time cost total value date shipping price b
 """Before one of these "est." is estimated."""
 
 SINGULAR_BEHIND = _words("a an A An each")
-DECADE_BEHIND = _words("the my his her their our early mid late upper lower low high and to in 's")
+DECADE_BEHIND = _words("the my his her their our early mid late upper lower low lows high highs and to in 's")
 CENTURY_BEFORE = _words("century centuries olympiad legion")
 YEAR_BEHIND = _words(
     "in since by until till of from before after during around circa c. ca. year years early late mid and "

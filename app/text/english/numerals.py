@@ -34,12 +34,14 @@ class _Row:
     is_stopped: bool | None = None
 
 
+_OF_STAGES: Final = frozenset({"Class", "Phase", "Stage", "Type"})
 _COUNTED: Final = (  # behind "Chapter" and its kin
     _Row(False, frozenset({"vi"}), before=frozenset({"type", "Type"})),  # the editor
     _Row(True, frozenset({"IV", "iv"}), before=frozenset({"book"}), ahead=_AT_END | contexts.OF),
     _Row(False, frozenset({"IV", "iv"}), before=frozenset({"book"})),  # an infusion is booked
     _Row(False, frozenset({"I"}), ahead=contexts.SPEAKS),
     _Row(False, _SINGLE - {"I"}, before=frozenset({"Type", "Plan", "Generation", "Model"})),
+    _Row(True, frozenset({"IV"}), before=_OF_STAGES, ahead=contexts.INFUSED),
     _Row(False, frozenset({"IV"}), ahead=contexts.INFUSED),
     _Row(False, frozenset("X"), before=frozenset({"Gen"})),  # those born after 1965
     _Row(True, frozenset("L"), before=frozenset({"Bowl"})),

@@ -122,7 +122,7 @@ _LONGER = frozenset(
         *OF_LIFE,
         *units.SHORT,
         *(f"{unit}." for unit in units.SHORT),
-        *("eta", "Mt", "Ft", "Fl", "Fl.", "Dr", "qtr", "ed."),
+        *("eta", "Mt", "Ft", "Fl", "Fl.", "Dr", "qtr", "ed.", "st."),
     }
 )  # words that may stand for a longer one
 _IONS = frozenset({"Cl-", "Br-", "OH-"})
@@ -179,13 +179,22 @@ def ends_sentence(word: str, phrase: Phrase) -> bool:
     is_name_ahead = following.istitle() and following.rstrip(".") not in BEHIND_STREET
     if bare == "Dr." and is_name_ahead and is_drive(phrase):
         return True  # "on Elm Dr. Smith is my neighbor"
-    return not following or begins_sentence(following) or _is_behind_hour(following, phrase)
+    if not following or begins_sentence(following) or _is_behind_month(bare, following, phrase):
+        return True
+    return _is_behind_hour(following, phrase)
 
 
 def _is_apart(bare: str, phrase: Phrase) -> bool:
     """ "I need a Dr. Can you help?" and "I am on Oak Dr. Can you come?"."""
-    is_doctor = phrase.previous.lower() in contexts.ARTICLES and phrase.following not in ("Who", "No")
-    return bare == "Dr." and (is_doctor or is_drive(phrase))
+    if bare not in ("Dr.", "dr."):
+        return False
+    is_doctor = phrase.previous.lower() in contexts.ARTICLES | contexts.OWN
+    is_greeted = phrase.previous.strip(vocabulary.EDGES) in _GREETED and phrase.following in _SAID_TO_DOCTOR
+    return is_greeted or (is_doctor and phrase.following not in ("Who", "No")) or is_drive(phrase)
+
+
+_GREETED = frozenset(["OK", "Ok", "Okay", "Thanks", "Hi", "Hello"])
+_SAID_TO_DOCTOR = frozenset(["But", "Can", "In", "Now", "On", "See"])
 
 
 def _is_stop_of_street(bare: str, following: str, phrase: Phrase) -> bool:
@@ -195,6 +204,15 @@ def _is_stop_of_street(bare: str, following: str, phrase: Phrase) -> bool:
     return "the" in f"{phrase.before}{phrase.source}".lower().split()[-4:-1]
 
 
+def _is_behind_month(bare: str, following: str, phrase: Phrase) -> bool:
+    """ "It is due in Oct. John will send it", not "In Oct. Apple grew" or "said in Oct. Apple grew"."""
+    *_, before, last = ["", "", *phrase.before.split()]
+    if last != "in" or before not in _DUE_IN or vocabulary.MONTH_NAME.fullmatch(bare) is None:
+        return False
+    return _CAPITALIZED.match(following) is not None and _TIME_BEHIND.match(following) is None
+
+
+_DUE_IN = frozenset(["due", "ready", "born", "back", "starts", "begins", "ends", "over", "again", "out"])
 _HOUR = re.compile(r"\d\s?[AaPp]\.\s?[Mm]\.\W*$")
 _CAPITALIZED = re.compile(r"[A-Z][a-z’']")
 

@@ -105,6 +105,9 @@ def _told_form(word: str, following: str, phrase: Phrase) -> str | None:
         return contexts.MOUNTAINS[word] if following[:1].isupper() and following[1:].islower() else None
     if word in ("Dr", "Dr."):
         return "Drive" if is_drive(phrase) else "Doctor" if _is_doctor(word, following, phrase) else None
+    if word == "st.":
+        *_, before, last = ["", "", *phrase.before.lower().split()]
+        return "stone" if last.isdecimal() and before in contexts.WEIGHED else None
     if word in _DEGREES:
         is_scale = _is_degree(word, following, phrase)
         return _DEGREES[word] + "." * (word[-1] == "." and not following[:1].islower()) if is_scale else None
@@ -331,6 +334,8 @@ def is_drive(phrase: Phrase) -> bool:
         return False
     if following in _UNITS and (phrase.text[-1:] == "," or phrase.following[-1:] != ","):
         return True
+    if names[0] in contexts.STREET_NAMES and begins_sentence(following) and following not in ("Who", "No"):
+        return True
     *_, verb, before = ["", "", *words[: len(words) - len(names)]]
     if following[:1].isupper() and not begins_sentence(following):
         return before == "onto" or (before in contexts.ALONG and verb in contexts.PLACED)
@@ -356,7 +361,7 @@ _CLOCK = re.compile(r"\d+(?:[:.]\d\d)?\s?(?:[ap]\.?m|min|hour)?|(?:is|was)$", re
 
 _TOLD = frozenset(
     {
-        *("St", "Dr", "Dr.", *_DEGREES, "eta", *_BEFORE, *contexts.MOUNTAINS, *SMALL_DAYS),
+        *("St", "st.", "Dr", "Dr.", *_DEGREES, "eta", *_BEFORE, *contexts.MOUNTAINS, *SMALL_DAYS),
         *OF_LIFE,
         *(letters for letters in contexts.COMPASS if letters.endswith(".")),
         *(form for unit in units.SHORT for form in (unit, f"{unit}.")),

@@ -354,18 +354,27 @@ def is_basis(found: Match, context: Context) -> bool:
     return float(found["number"].replace(",", "")) < 1000
 
 
+def is_stone(found: Match, context: Context) -> bool:
+    """ "She lost 1 st", not "She lost 1 st place"."""
+    return context.is_behind(found.start(), contexts.WEIGHED) and not context.is_ahead(found.end(), _RANKED)
+
+
+_RANKED = frozenset(["place", "prize", "round", "game", "match", "set", "half", "leg"])
+
+
 def is_karat(found: Match, context: Context) -> bool:
     return context.is_ahead(found.end(), contexts.JEWELRY - _COLORS)
 
 
 _COLORS = frozenset(["white", "rose", "yellow"])  # of which so many thousands may be too
+_QUOTE_OPEN = re.compile(r"(?<!\w)['‘](?!.*[^\s'’]['’](?!\w))")
 _OTHER_SIDE = re.compile(r"(?:\s?[x×]\s?\d+['′’])?")
 
 
 def is_foot(found: Match, context: Context) -> bool:
     """ "a 10' ladder" and "4'x8' sheet"."""
     other = _OTHER_SIDE.match(found.string, found.end())
-    if _QUOTED.search(f"{context.phrase.before}{context.text[: found.start()]}"):
+    if _QUOTE_OPEN.search(f"{context.phrase.before}{context.text[: found.start()]}"):
         return False  # "tap 'Lesson 2' panel"
     return other is not None and context.is_ahead(other.end(), contexts.SIZED)
 

@@ -292,16 +292,30 @@ def is_bare_decade(found: Match, context: Context) -> bool:
         return not (is_made and context.is_ahead(end, contexts.MADE_OF_SECONDS))
     if context.is_ahead(end, _OUTDOORS):
         return True
-    if digits in ("60", "70", "80", "90") and not context.is_behind(start, _IN):
-        waited = contexts.WAITED | contexts.DURATIONS | contexts.ABOUT | contexts.EXERCISED
-        waited |= _ONE if digits in ("60", "90") else set()
-        if not context.is_behind(start, waited - contexts.DECADE_BEHIND):
-            return not context.is_ahead(end, contexts.AGO | contexts.TIMED | contexts.EXERCISED)
+    is_late = digits in ("60", "70", "80", "90") and not context.is_behind(start, _IN)
+    if is_late and not context.is_behind(start, _waited(digits, found, context) - contexts.DECADE_BEHIND):
+        ahead = f"{context.text[end:]} {context.phrase.following}"
+        is_rest = _OF_REST.match(ahead) is not None and not context.is_behind(start, contexts.DECADE_BEHIND)
+        return not is_rest and not context.is_ahead(end, contexts.AGO | contexts.TIMED | contexts.EXERCISED)
     return is_decade(found, context, digits) and found.string[start - 1 : start] != "$"
 
 
+def _waited(digits: str, found: Match, context: Context) -> frozenset[str]:
+    """The words behind which so many seconds are said."""
+    start, ahead = found.start(), context.ahead(found.end())
+    exercised = contexts.WAITED | contexts.DURATIONS | contexts.EXERCISED | contexts.REPEATED
+    words = exercised | contexts.ABOUT
+    if digits in ("60", "90"):
+        words |= _JUST if _CAPITALIZED.match(ahead) else _JUST | _ONE
+    return words if context.is_behind(start, exercised, 2) else words - _SOME
+
+
+_OF_REST = re.compile(r"\s*of (?:rest|work|plank|planks|running|jogging|walking|jumping|silence)\b")
 _OUTDOORS = frozenset(["outside", "outdoors"])
-_ONE = frozenset(["a"])  # "a 90s clip", but "an 80s mix"
+_CAPITALIZED = re.compile(r"[A-Z][a-z]")
+_SOME = frozenset(["some"])  # "some 80s", but "rest for some 60s"
+_JUST = frozenset(["just"])
+_ONE = frozenset(["a"])  # "a 90s clip", but "an 80s mix" and "a 60s Mustang"
 
 
 _COUNTED_BEHIND = frozenset(["of", "between"])

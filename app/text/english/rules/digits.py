@@ -419,7 +419,7 @@ DIGITS = compile_rules(
         "ordinal.number",
         r"(?P<number>\d{1,3}(?:,\d{3})+|\d+)-?(?:[Ss][Tt]|[Nn][Dd]|[Rr][Dd]|[Tt][Hh])(?P<several>s)?\b",
     ),
-    ("measure.stone", r"(?<![\w.,$€£:/-])(?P<number>\d{1,3}) st\b(?!['’-])", behind(contexts.WEIGHED)),
+    ("measure.stone", r"(?<![\w.,$€£:/-])(?P<number>\d{1,3}) st\b(?!['’-])", amounts.is_stone),
     (
         "ordinal.number",
         r"(?<![\w.,$€£:/-])(?P<number>\d{1,4})\s(?P<end>st|nd|rd|th)(?P<several>(?!))?(?![\w.'’-])",
