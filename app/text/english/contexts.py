@@ -243,7 +243,7 @@ HALVED = PARTS_AHEAD | _words(
     "lb lbs pounds oz ounce ounces gallon gallons gal bag bags hour hours hr hrs dozen doz pint pints pt "
     "page pages cups liter liters litre litres quart quarts qt ton tons mile miles yard yards inch inches "
     "ft foot kg g kilo acre acres barrel bottle carafe pitcher rack chicken duck sandwich sub pizza salad "
-    "order portion portions size sheet tray case minute min"
+    "order sq portion portions size sheet tray case minute min"
 )
 """Before one of these "$2 1/2" is a price and half of something, rather than so many dollars."""
 CLOSED = _words("close closes closed open opens sale valid week weekend trip vacation holiday event sprint")
@@ -335,7 +335,7 @@ BEHIND_HOURS = _words(
     "Perth Auckland Australian Australia UK British Irish Dublin Madrid Rome Amsterdam Stockholm Oslo "
     "Helsinki Athens Istanbul Delhi Mumbai European Europe Universal Memorial Labor Independence Veterans "
     "Presidents Columbus Halloween Black Cyber Boxing Mother's Father's "
-    "Valentine's Weeknights Weekday Weekend Weekly Nightly Tonight Sharp"
+    "Valentine's Weeknights Weekday Weekend Nightly Tonight"
 )
 """Words in capitals that begin no sentence behind "9 a.m."."""
 ZONES = (

@@ -190,7 +190,7 @@ def _is_apart(bare: str, phrase: Phrase) -> bool:
         return False
     is_doctor = phrase.previous.lower() in contexts.ARTICLES | contexts.OWN
     is_greeted = phrase.previous.strip(vocabulary.EDGES) in _GREETED and phrase.following in _SAID_TO_DOCTOR
-    return is_greeted or (is_doctor and phrase.following not in ("Who", "No")) or is_drive(phrase)
+    return is_greeted or (is_doctor and phrase.following not in ("Who", "No", "Good")) or is_drive(phrase)
 
 
 _GREETED = frozenset(["OK", "Ok", "Okay", "Thanks", "Hi", "Hello"])

@@ -38,7 +38,7 @@ _COMMON_PARTS = frozenset({(1, 2), (1, 3), (2, 3), (1, 4), (3, 4)})
 
 
 _DAYS_TOLD = frozenset(["today", "tomorrow", "date", "birthday"])
-_GOES_ON = frozenset(["and", "so", "but"])
+_GOES_ON = frozenset(["and", "so", "but", "or", "at", "in", "this"])
 
 
 def is_month_and_day(found: Match, context: Context) -> bool:
