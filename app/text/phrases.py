@@ -192,7 +192,7 @@ class PhraseFinder:
     def _add(self, word: str) -> list[Phrase]:
         phrases: list[Phrase] = []
         stripped = word.strip()
-        if self._open and not _joins("".join(self._open), word, self._before):
+        if self._open and not _joins("".join(self._open), word):
             phrases.append(self._close(stripped))
         self._open.append(word)
         if len(self._open) == 1 and stripped.isalpha() and (stripped > _LATIN or not _opens(stripped)):
@@ -270,8 +270,8 @@ _ROMAN_LETTERS = frozenset("IVXLCDM")
 _WAYS = frozenset("NSEW")
 
 
-def _joins(phrase: str, word: str, before: str) -> bool:
-    """Whether a word belongs to the phrase in front of it. before: the text in front of that one."""
+def _joins(phrase: str, word: str) -> bool:
+    """Whether a word belongs to the phrase in front of it."""
     stripped = word.strip()
     if len(phrase) + len(word) > MAX_PHRASE or not stripped or "\n" in word:
         return False
@@ -290,7 +290,7 @@ def _joins(phrase: str, word: str, before: str) -> bool:
         return _WIDE[stripped].search(phrase) is not None
     if phrase[-1] in "、：" and not stripped[0].isdecimal():
         return False
-    if phrase[-1] == "，" and not _goes_on_behind_comma(phrase.lstrip(), stripped, before):
+    if phrase[-1] == "，" and not _goes_on_behind_comma(phrase.lstrip(), stripped):
         return False
     if stripped in _LINKS and _LINKS[stripped].search(phrase):
         return True
@@ -322,12 +322,9 @@ def _joins(phrase: str, word: str, before: str) -> bool:
     )
 
 
-def _goes_on_behind_comma(phrase: str, word: str, before: str) -> bool:
-    """Whether a long number goes on, told by three zeros, a currency or the word in front; or a farewell."""
-    if not word[0].isdecimal():
-        return phrase == "88，"
-    is_told = _GROUPED.match(phrase) or _AMOUNT_BEFORE.search(before)
-    return (_GROUP if is_told else _THOUSAND).match(word) is not None
+def _goes_on_behind_comma(phrase: str, word: str) -> bool:
+    """Whether a long number may go on, of which the reader sees the unit too; or a farewell."""
+    return _GROUP.match(word) is not None if word[0].isdecimal() else phrase == "88，"
 
 
 _HTML_ATTRIBUTES = re.compile(r"<[A-Za-z][A-Za-z0-9]{0,9}(?:\s[^<>]*)?$")
@@ -343,9 +340,6 @@ _ORDINAL = re.compile(r"(?:.*\s)?[0-9]{1,3}\.")
 _BEFORE_CUPS = frozenset("0123456789½⅓⅔¼¾")
 _ENTITIES = ("&lt;", "&gt;")
 _GROUP = re.compile("[0-9]{3}(?![0-9])")
-_THOUSAND = re.compile("000(?![0-9])")
-_GROUPED = re.compile(r"[$€£¥￥]|\d+，\d")
-_AMOUNT_BEFORE = re.compile("(?:[共约有达价额计]|价格|超过|人口|总数)$")
 _HALVES_APART = frozenset({"a.", "p.", "A.", "P."})
 _HALF = re.compile(r"\d\s?[AaPp]\.$")
 _ZIP = re.compile(r"\d{5}\b")

@@ -122,6 +122,11 @@ def is_division_of_office(found: Match, phrase: Phrase) -> bool:
     return is_named and text_before(found, phrase).endswith(("局", "厅", "委", "司", "署", "办公室"))
 
 
+def is_bureau(found: Match, phrase: Phrase) -> bool:
+    """ "中铁2局", not "打了2局"."""
+    return text_before(found, phrase).endswith(contexts.BUREAUS)
+
+
 def is_of_session(found: Match, phrase: Phrase) -> bool:
     """ "第十四届全国人大2次会议"."""
     before = text_before(found, phrase)[-20:]
@@ -454,7 +459,7 @@ def is_local_telephone(found: Match, phrase: Phrase) -> bool:
 def is_told_day(found: Match, phrase: Phrase) -> bool:
     """ "05-20开会", no code and not "05-08年"; what lists numbers is told before it."""
     is_counted = re.match(contexts.COUNTED_BEHIND, text_ahead(found, phrase).lstrip()) is not None
-    return not is_counted and not behind(contexts.CODES)(found, phrase)
+    return not is_counted and not behind(f"{contexts.CODES}|版本|批次")(found, phrase)
 
 
 def is_range_of_numbers(found: Match, phrase: Phrase) -> bool:

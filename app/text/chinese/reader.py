@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from firstword.app.text.addresses import CHINESE_MARKS, spell_addresses
 from firstword.app.text.chinese import contexts
@@ -58,7 +59,12 @@ _TIMES = re.compile("(?<=[0-9][\u4e00-\u9fff])[*](?=[0-9])")
 _PATH = re.compile(r"(?:/[A-Za-z][\w.-]*)+/?")
 _COLON = re.compile("(?<=[0-9])(?:∶|：(?![0-9]+[个人名条种天次位项步年月台件]))(?=[0-9])")
 _WIDE_COMMA = re.compile(r"(?<=\d)，(?=\d{3}(?!\d))")
-"""Of a long number, since a list is of several phrases."""
+_WIDE_NUMBER = re.compile(
+    r"\s*(?P<sign>[$€£¥￥])?(?P<head>\d{1,3})，(?P<group>\d{3})(?P<more>(?:，\d{3})*)(?![\d，])(?:\.\d+)?"
+    rf"\s?(?P<unit>{contexts.UNITS_BEHIND_GROUPS})?"
+)
+_AMOUNT_BEFORE = re.compile("(?:[共约有达价额计]|价格|超过|人口|总数)[：:]?$")
+_LISTED_BEFORE = re.compile(rf"(?:[^\u4e00-\u9fff]|{contexts.LISTING})$")
 _REST = re.compile(r"(?<=[0-9])\s?(?:…{1,2}|\.{3,6})\s?(?=[0-9])")
 """Before what a division leaves: "12÷5=2……2"."""
 _DIFFERENCE = re.compile("[xyzabmn][²³]?-[xyzabmn][²³]?(?:[-+][a-z])?")
@@ -117,7 +123,14 @@ def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
         return spoken
     if phrase.following == "·" and "/(" in text:
         text = _OPEN_UNIT.sub("/", text)
-    text = _signs_in_words(phrase, _WIDE_COMMA.sub(",", text))
+    if "，" in text and _WIDE_COMMA.search(text):
+        if not _is_long_number(text, phrase):
+            first, _, last = text.partition("，")
+            behind = replace(phrase, before=f"{phrase.before}{first}，", previous=f"{first}，")
+            ahead = say_chinese(first, replace(phrase, following="，"), wetext)
+            return f"{ahead}，{say_chinese(last, behind, wetext)}"
+        text = _WIDE_COMMA.sub(",", text)
+    text = _signs_in_words(phrase, text)
     spoken = spell_addresses(text, CHINESE_MARKS, by_digits)
     if _NUMERIC.search(spoken) or phrase.before.endswith("第"):
         signs = _LONG_WORD_SIGNS if "=" in spoken else _WORD_SIGNS
@@ -137,6 +150,20 @@ def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
         spoken = f"{spoken[:-3].rstrip()}{contexts.CODES_OF_MONEY[text[-3:]]}"
     spoken = _SIGN.sub(lambda sign: contexts.SIGNS[sign[0]], _SLASH.sub(" ", spoken))
     return _BLANKS.sub("", " ".join(_DROPPED.sub("", spoken).split()))
+
+
+def _is_long_number(text: str, phrase: Phrase) -> bool:
+    """One with a currency, three zeros, a word in front or a unit; not of "步骤1" or "约120"."""
+    number = _WIDE_NUMBER.match(text)
+    if number is None or number["sign"] or number["group"] == "000":
+        return number is not None
+    if len(number["head"]) == 3:
+        return False
+    if _AMOUNT_BEFORE.search(phrase.before):
+        is_apart = not f"{text[number.end() :]}{phrase.following}"[:1].isalnum()
+        return len(number["head"]) == 1 or number["unit"] is not None or is_apart
+    is_listed = not phrase.before or _LISTED_BEFORE.search(phrase.before) is not None
+    return number["unit"] is not None and not number["more"] and not is_listed
 
 
 def _signs_in_words(phrase: Phrase, text: str) -> str:

@@ -415,7 +415,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "date.month_day",
-        r"(?<![A-Za-z\d./-])(?P<month>0[1-9])-(?P<day>0[1-9]|[12]\d|3[01])(?![A-Za-z\d./:-])",
+        r"(?<![A-Za-z\d./-])(?P<month>0[1-9])-(?P<day>0[1-9]|[12]\d|3[01])(?![A-Za-z\d./:%-])",
         conditions.is_told_day,
     ),
     (
@@ -749,6 +749,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("cardinal.two", r"(?<![\d.])2(?=单元|[栋幢](?:号|\s?\d))", None),
     ("cardinal.two", r"(?<![\d.])2(?=层(?!楼))", conditions.behind("负|B|地下|在|于|到|去|楼|-|达")),
     ("cardinal.two", r"(?<![\d.])2(?=处)", conditions.is_division_of_office),
+    ("cardinal.two", r"(?<![\d.])2(?=局(?!比赛))", conditions.is_bureau),
     ("cardinal.two", r"(?<![\d.])2(?=代)", conditions.is_behind_latin),
     ("cardinal.two", r"(?<![\d.])2(?=次)", conditions.is_of_session),
     ("cardinal.pair", rf"(?<![\d.:])(?<!/)2(?={contexts.PAIRED})", conditions.is_counted),
