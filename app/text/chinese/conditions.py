@@ -360,7 +360,8 @@ def is_score(found: Match, phrase: Phrase) -> bool:
         return len(found["high"]) < 3 and behind(contexts.SCORED)(found, phrase)
     if re.match(contexts.SCORES, following) or behind(contexts.SCORED)(found, phrase):
         return True
-    if int(found["low"]) > int(found["high"]) and re.match(contexts.SCORES_FALLING, following):
+    is_falling = int(found["low"]) > int(found["high"]) or found["low"] == "0"
+    if is_falling and re.match(contexts.SCORES_FALLING, following):
         return not text_before(found, phrase).endswith("第")
     is_of_part = re.search(r"第[\d一二三四五六七]+[节局盘场]$", text_before(found, phrase)) is not None
     if is_of_part or _is_next_set(found, phrase):

@@ -43,7 +43,9 @@ _DAY = re.compile(r"(?:周|星期|礼拜)[一二三四五六日天]\s?$|月\s?$"
 _HOUR = re.compile(r"\d\s?[点时分日号月]\s?$")
 _WRITTEN = {**VULGAR, ord("∼"): "~", ord("﹣"): "-", ord("ⁿ"): "^n", ord("ₙ"): "n"}
 _LETTER_MINUS = re.compile(
-    r"(?:(?<=(?<![A-Za-z0-9-])[nNTxyr])(?=[-−][0-9](?![\w.-]|航站|月台|脂肪|系列|口罩|坦克|飞机|战机|号机|型|楼|座|签证))|(?<=UTC)|(?<=GMT))[-−](?=[0-9])",
+    r"(?:(?<=(?<![A-Za-z0-9-])[NT])(?=[-−][0-9](?:$|[天日时分秒月年项]|[^\w.\u4e00-\u9fff-]))"
+    r"|(?<=(?<![A-Za-z0-9-])[nxyr])(?=[-−][0-9](?![\w.-]|航站|月台|多不饱和|脂肪|油酸|比例|[和与]n[-−]|轴|射线|系列|口罩|坦克|飞机|战机|号机|型|楼|座|签证))"
+    r"|(?<=UTC)|(?<=GMT))[-−](?=[0-9])",
     re.ASCII,
 )
 """A hyphen that is a minus: "T-3", "n-1", "UTC-8"."""
@@ -173,7 +175,9 @@ def _signs_in_words(phrase: Phrase, text: str) -> str:
     if "·" in text and "/" in text:
         text = _PER_BOTH.sub(_per_both, text)
     if "-" in text or "～" in text or "~" in text:
-        text = _LETTER_MINUS.sub("减", _ALPHABET.sub(r"\g<first>到\g<last>", text))
+        text = _ALPHABET.sub(r"\g<first>到\g<last>", text)
+        if not phrase.before.endswith(("欧米伽", "欧米茄")):
+            text = _LETTER_MINUS.sub("减", text)
     if "." in text and _MODULE.fullmatch(text):
         text = text.replace(".", "点")
     if " " in text:

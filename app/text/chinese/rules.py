@@ -473,6 +473,17 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "fraction.plain",
+        r"(?<![\w.,/])(?P<above>\d{1,3})/(?P<below>\d{2,3})(?![\d/.%])",
+        conditions.behind("满分|得分|已完成"),
+    ),
+    ("fraction.plain", r"(?<![\w.,/])(?P<above>\d\.\d)/(?P<below>10|5)(?:分(?!钟))?(?![\d/.%A-Za-z])", None),
+    (
+        "date.day",
+        r"(?<![\w.,/])(?P<month>1[0-2])/(?P<day>1[3-9]|2\d|3[01])(?![\d/.%])(?:[号日]|(?=更新|多云|晴|阴|冬至|[小中大暴][雨雪]))",
+        None,
+    ),
+    (
+        "fraction.plain",
         r"(?<![\w.,/])(?P<above>\d{1,4})/(?P<below>\d{2,4})(?=[\u3400-\u9fff])(?![日号年月]|赛季|学年|财年)",
         conditions.is_no_autumn_day,
     ),
