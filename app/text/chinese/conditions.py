@@ -346,6 +346,11 @@ def is_ordinal(found: Match, phrase: Phrase) -> bool:
     return is_last or before.endswith("第")
 
 
+def is_no_ordinal(found: Match, phrase: Phrase) -> bool:
+    """ "3/10天", not "第3/10天"."""
+    return not is_ordinal(found, phrase)
+
+
 def is_extension(found: Match, phrase: Phrase) -> bool:
     before = found.string[: found.start()][-8:] or phrase.before[-8:]
     return before[-1:] == "转" and re.search(r"\d\s?转$", phrase.before[-8:] + before) is not None
@@ -617,7 +622,7 @@ def is_earned(found: Match, phrase: Phrase) -> bool:
 _EARNED = re.compile(
     rf"(?:{contexts.EARNED})(?:[是为约近超达过了:：]|超过)?\s?(?:[\d.]+[wW万]?[-–—~～至到])?$"
 )
-_POWER = re.compile("(?:功率|快充).{0,9}$")
+_POWER = re.compile("(?:功率|快充|功耗|待机).{0,9}$")
 
 
 def is_power(found: Match, phrase: Phrase) -> bool:

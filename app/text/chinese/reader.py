@@ -22,7 +22,7 @@ _SIGN = re.compile("|".join(re.escape(sign) for sign in contexts.SIGNS))
 _WORD_SIGNS = re.compile(r"(?<=[A-Za-z])(?<![0-9][A-Za-z])(?<![0-9][A-Za-z]{2})(?<!/h)[-_](?=[0-9])")
 _LONG_WORD_SIGNS = re.compile(r"(?<=[A-Za-z]{2})[-_](?=[0-9])")
 _PER = re.compile(
-    rf"(?:(?<=[元块角分币镑刀美港日韩次克升米里时])|(?<=[元块]起)|(?<=[0-9零一二三四五六七八九十百千万][kKwW])(?=/[月年天])|(?<=[0-9][人片粒转毛r步下帧跳拍])|(?:(?<=[0-9][GMT度])|(?<=[GMKT]B))(?=/[月年天秒人](?:$|[^\u4e00-\u9fff]|[起左以的]))|(?<=[0-9])(?=/(?:斤|公斤|小时)(?:$|[^\u4e00-\u9fff]))|(?<=万)(?=/[年月人])|(?<=[元块]/人)|(?:(?<=[0-9]{{2}})|(?<=\.[0-9]))(?=/(?:月|年|天|晚|位|人|小时|课时|节|单|件|份|斤|张|次)(?:$|[^\u4e00-\u9fff]|[起的左以])))/(?=[0-9]*(?:{contexts.PER}))"
+    rf"(?:(?<=[元块角分币镑刀美港日韩次克升米里时])|(?<=[元块]起)|(?<=[0-9零一二三四五六七八九十百千万][kKwW])(?=/(?:[月年天]|平(?![方台板日时常均])))|(?<=[0-9][人片粒转毛r步下帧跳拍])|(?:(?<=[0-9][GMT度])|(?<=[GMKT]B))(?=/[月年天秒人](?:$|[^\u4e00-\u9fff]|[起左以的]))|(?<=[0-9])(?=/(?:斤|公斤|小时|升)(?:$|[^\u4e00-\u9fff]))|(?<=万)(?=/(?:[年月人]|平(?![米方])))|(?<=[元块]/人)|(?:(?<=[0-9]{{2}})|(?<=\.[0-9])|(?<=一百[一二]十)|(?<=一百[一二]十[二四九]))(?=/(?:月|年|天|晚|位|人|小时|课时|节|单|件|份|斤|张|次)(?:$|[^\u4e00-\u9fff]|[起的左以])))/(?=[0-9]*(?:{contexts.PER}))"
 )
 _PER_NONE = re.compile("/(?=周[一二三四五六日末])")
 _UNITS = "|".join(sorted(contexts.PER_UNITS, key=len, reverse=True))
@@ -93,6 +93,7 @@ _HALVES = {"AM": "上午", "PM": "下午", "A.M.": "上午", "P.M.": "下午", "
 _CLOCK = re.compile(r"\d{1,2}[:：]\d\d")
 _HALF_TOLD = re.compile(f"(?:{contexts.HALVES_TOLD})$")
 _ROMAN = re.compile("I{1,3}|IV|VI{1,3}|IX")
+_ROMAN_LISTED = re.compile("(?<=[\u4e00-\u9fff])(?:I{1,3}|IV|VI{0,3}|IX)[和与]$")  # before "III"
 _CENTURY = re.compile("X{0,2}(?:IX|IV|V?I{0,3})")
 _ARROW = re.compile("(?<=[A-Za-z])(?:→|⇒|-?->|=>)(?=[A-Za-z])")
 _ARROW_OF_DIGITS = re.compile(
@@ -175,9 +176,7 @@ def _signs_in_words(phrase: Phrase, text: str) -> str:
     if "·" in text and "/" in text:
         text = _PER_BOTH.sub(_per_both, text)
     if "-" in text or "～" in text or "~" in text:
-        text = _ALPHABET.sub(r"\g<first>到\g<last>", text)
-        if not phrase.before.endswith(("欧米伽", "欧米茄")):
-            text = _LETTER_MINUS.sub("减", text)
+        text = _letters_in_words(_ALPHABET.sub(r"\g<first>到\g<last>", text), phrase)
     if "." in text and _MODULE.fullmatch(text):
         text = text.replace(".", "点")
     if " " in text:
@@ -195,6 +194,11 @@ def _signs_in_words(phrase: Phrase, text: str) -> str:
     if "." in text and not (text.startswith(".88") and phrase.before.endswith(_FAREWELLS)):
         text = _LEADING_POINT.sub("点", _LEADING_DECIMALS.sub("0.", text))
     return _SHARP.sub(r"\g<letter> sharp", text) if "#" in text else text
+
+
+def _letters_in_words(text: str, phrase: Phrase) -> str:
+    """ "n-1项" with "减", not the name "欧米伽n-3"."""
+    return text if phrase.before.endswith(("欧米伽", "欧米茄")) else _LETTER_MINUS.sub("减", text)
 
 
 def _differences_in_words(text: str, phrase: Phrase) -> str:
@@ -286,7 +290,8 @@ def _is_numeral(text: str, phrase: Phrase) -> bool:
     if phrase.following[:1] == "世" and _CENTURY.fullmatch(text):
         return True
     is_named = not phrase.has_blank and "\u4e00" <= phrase.before[-1:] < "\ua000"
-    is_called = is_named and not phrase.before.endswith(contexts.NO_ROMAN)
+    name = _ROMAN_LISTED.sub("", phrase.before)
+    is_called = is_named and not name.endswith(contexts.NO_ROMAN)
     return is_called and _ROMAN_NAME.fullmatch(text) is not None
 
 

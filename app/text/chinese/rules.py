@@ -174,7 +174,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     (
         "fraction.plain",
         r"(?<![\w.,/])(?P<above>\d{1,3})/(?P<below>[2-9]|1\d{1,4})(?=小时|分|秒|天|的?概率|的?机会)",
-        None,
+        conditions.is_no_ordinal,
     ),
     (
         "date.holidays",
@@ -333,7 +333,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.code", r"7\d7(?:-\d{1,3})?(?![\d.])", conditions.behind("波音|Boeing")),
     (
         "cardinal.number",
-        rf"(?<![\w.,])(?:{_EMERGENCY}(?={contexts.COUNTED}|/\d*\s?[A-Za-z]|\s?[-–—~～至到]\s?\d+(?:\.\d+)?(?![\d.%]))|{_DIALED}(?={contexts.MEASURED}))",
+        rf"(?<![\w.,])(?:{_EMERGENCY}(?={contexts.COUNTED}|/\d*\s?[A-Za-z]|/[人位晚天节件份斤小]|\s?[-–—~～至到]\s?\d+(?:\.\d+)?(?![\d.%]))|{_DIALED}(?={contexts.MEASURED}))",
         None,
     ),
     (
@@ -706,7 +706,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "cardinal.ten_thousands",
-        rf"(?<![A-Za-z\d.]){_AMOUNT}[wW](?=\+(?!\d)|(?:{contexts.FOLLOWED}))",
+        rf"(?<![A-Za-z\d.]){_AMOUNT}[wW](?=\+(?!\d)|/(?:月|年|平)|(?:{contexts.FOLLOWED}))",
         conditions.is_no_power,
     ),
     (
