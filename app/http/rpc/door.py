@@ -116,17 +116,17 @@ class _Entry:
 
     async def _only(self, sent: Sent, call: Call) -> Any:
         """Return the one message. Raise StreamTimeout, InvalidRequest, Overloaded, the limit's error."""
-        within_s = self._service.limits.body_timeout_s
-        of_it_s = limits.PUBLIC_MESSAGE_TIMEOUT_S if self._is_public else within_s
+        timeout_s = self._service.limits.body_timeout_s  # with the wait for its turn
+        message_timeout_s = limits.PUBLIC_MESSAGE_TIMEOUT_S if self._is_public else timeout_s
         try:
-            async with asyncio.timeout(within_s) as timer:
-                data = await self._places.readers.receive(lambda: _next(sent, of_it_s), call.caller)
+            async with asyncio.timeout(timeout_s) as timer:
+                data = await self._places.readers.receive(lambda: _next(sent, message_timeout_s), call.caller)
         except TimeoutError:
             if not timer.expired():
                 raise
             raise StreamTimeout(
-                f"the message took longer than {within_s:g} s, its turn to be received included; send it "
-                "faster, and fewer at once"
+                f"the message took longer than {timeout_s:g} s with the wait for its turn; send it faster, "
+                "and fewer at once"
             ) from None
         if data is None:
             raise InvalidRequest("the call ended without a message; send one")
