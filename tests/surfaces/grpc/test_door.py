@@ -239,6 +239,17 @@ async def test_a_message_that_waits_for_its_turn_ends_the_call_in_time(
     assert {status for status, _ in refused} == {grpc.StatusCode.DEADLINE_EXCEEDED}
 
 
+async def is_read_behind(rpc: Rpc, client: RawClient, ahead: int, call: int) -> None:
+    """Send a window of a call's message; it is read once the call ahead has ended, and not before."""
+    client.send(call, bytes(connection_limits.WINDOW_BYTES))
+    await client.is_served()
+    assert await is_healthy(rpc)
+    await client.is_served()
+    assert call not in client.was_read
+    client.reset(ahead)
+    await client.until_read(call)
+
+
 async def test_messages_without_a_key_keep_those_of_their_address_alone_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -247,13 +258,7 @@ async def test_messages_without_a_key_keep_those_of_their_address_alone_waiting(
     async with grpc_serving(make_services()) as rpc, RawClient(rpc, ADDRESS) as there, asyncio.timeout(10):
         there.begin(1, CHECK)
         there.begin(3, CHECK)
-        there.send(3, bytes(connection_limits.WINDOW_BYTES))
-        await there.is_served()
-        assert await is_healthy(rpc)
-        await there.is_served()
-        assert 3 not in there.was_read
-        there.reset(1)
-        await there.until_read(3)
+        await is_read_behind(rpc, there, 1, 3)
 
 
 async def test_of_a_message_16_kib_come_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,13 +270,7 @@ async def test_of_a_message_16_kib_come_before_it_is_read(monkeypatch: pytest.Mo
         client.begin(3, REGISTER)
         await client.is_served()
         assert client.window_bytes == connection_limits.WINDOW_BYTES == 16 << 10
-        client.send(3, bytes(client.window_bytes))
-        await client.is_served()
-        assert await is_healthy(rpc)
-        await client.is_served()
-        assert 3 not in client.was_read
-        client.reset(1)
-        await client.until_read(3)
+        await is_read_behind(rpc, client, 1, 3)
 
 
 async def test_messages_that_do_not_come_keep_no_other_client_waiting(key_file: Path) -> None:
