@@ -33,6 +33,7 @@ _PARTING = re.compile(r"\\(?=\w)|(?<=\w)\|(?=\w)")
 _LOST = re.compile(r"[\\|]")
 _FILE_NAME = re.compile(rf"[A-Za-z0-9]_[\w.-]*\.(?:{FILE}|{CAPITAL_FILE}|com|org|net)\b")
 _INNER_UNDERSCORE = re.compile(r"(?<=\w)_+(?=\w)")
+_CLEAN = re.compile("[A-Za-z0-9\u4e00-\u9fff][A-Za-z0-9\u4e00-\u9fff .,:;!?'\"()%/+@-]*")  # as most phrases are
 _RULE = re.compile(r"[-=_+~|:]{3,}|>{3,}")
 _FENCE = re.compile(r"(?:```|~~~)[\w+#.-]*")
 _BULLETS = re.compile(r"[•◦▪‣●○■□▶►∙⁃✓✔☐☑☒]+")
@@ -76,6 +77,8 @@ def clean_phrase(phrase: str) -> str:
     """Remove what cannot be spoken, controls, pictures and markup; make full-width letters plain."""
     if phrase.isalpha() and (phrase.isascii() or "\u4e00" <= phrase <= "\u9fff"):
         return phrase
+    if _CLEAN.fullmatch(phrase):
+        return " ".join(phrase.split())
     phrase = _PICTURES.sub("", _BETWEEN_WORDS.sub(" ", _UNSPEAKABLE.sub("", _BULLETS.sub(" ", phrase))))
     phrase = phrase.translate(_FULL_WIDTH).strip()
     if _RULE.fullmatch(phrase) or _FENCE.fullmatch(phrase) or _EMOTICON.fullmatch(phrase):
@@ -111,9 +114,11 @@ def key_names(phrase: str, before: str, following: str, is_chinese: bool) -> str
 
 def is_heart(phrase: str, previous: str, following: str) -> bool:
     """Whether "<3" is a heart rather than a comparison."""
+    if phrase not in ("<3", "<33", "<333"):
+        return False
     following = following.rstrip(".,;:!?")
     is_compared = _COMPARED.fullmatch(previous) or _NUMBER_OR_VERB.fullmatch(following)
-    return phrase in ("<3", "<33", "<333") and not is_compared and following not in UNITS
+    return not is_compared and following not in UNITS
 
 
 def is_tick_box(phrase: str, previous: str) -> bool:

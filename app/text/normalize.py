@@ -13,7 +13,7 @@ from firstword.app.text.chinese.reader import say_arrows, say_chinese
 from firstword.app.text.english import vocabulary
 from firstword.app.text.english.arrows import say_arrow, say_inner_arrows
 from firstword.app.text.english.marks import say_marks
-from firstword.app.text.english.reader import say_english
+from firstword.app.text.english.reader import say_english, say_word
 from firstword.app.text.markup import PICTURE, cell_pause, clean_phrase, is_heart, is_tick_box, key_names
 from firstword.app.text.multilingual import LANGUAGES as OTHERS
 from firstword.app.text.multilingual.reader import say_other
@@ -24,6 +24,7 @@ from firstword.app.text.phrases import MARK, SILENT_MARKS, SOUND_MARKS, Phrase, 
 MAX_CACHED = 2048  # results for single expressions, each of at most some 100 characters
 
 _LINE_BREAK = re.compile(rf"[\w{MARK}][^\S\n]*\n\s*(?:[-*•–#{PICTURE}]+\s*)?(?:\[[ xX]?\]?\s*)?$")
+_PAUSES = frozenset("，。！？；：、")
 _NO_FILLERS = dict.fromkeys((0x115F, 0x1160, 0x3164, 0xFFA0))  # invisible, though Unicode calls them letters
 
 
@@ -57,26 +58,31 @@ class Normalizer:
         return self.normalize_phrases(find_phrases(text, languages.has_ordinal_stops(language)), language)
 
     def normalize_phrases(self, phrases: Iterable[Phrase], language: str) -> str:
+        primary = languages.primary_language(language)
         spoken, has_blank = "", False
         for phrase in phrases:
             has_blank |= phrase.has_blank
-            if more := self.normalize_phrase(phrase, language):
+            if more := self._said_in_line(phrase, primary):
                 spoken += blank_between(spoken, more, has_blank) + more
                 has_blank = False
         return spoken
 
     def normalize_phrase(self, phrase: Phrase, language: str) -> str:
         """Return "" where nothing of the phrase can be spoken. In Chinese a line's end is a pause."""
-        primary = languages.primary_language(language)
+        return self._said_in_line(phrase, languages.primary_language(language))
+
+    def _said_in_line(self, phrase: Phrase, primary: str) -> str:
         spoken = self._said(phrase, primary)
         if spoken and primary in CHINESE and _begins_line(phrase):
             return f"，{spoken}"
         return spoken
 
     def _said(self, phrase: Phrase, primary: str) -> str:
-        if phrase.is_mark:
-            return phrase.text
         written = phrase.text
+        if phrase.is_mark or (primary in CHINESE and _is_plain_chinese(written)):
+            return written
+        if primary == "en" and (word := say_word(written)) is not None:
+            return word
         if (pause := cell_pause(written, phrase.source, phrase.previous, phrase.following)) is not None:
             return "，" if pause == "," and primary in CHINESE else pause
         if written in vocabulary.ARROWS and primary == "en":
@@ -112,8 +118,15 @@ class Normalizer:
                 return text
 
 
+def _is_plain_chinese(text: str) -> bool:
+    """Whether it is read alike beside any others."""
+    return len(text) == 1 and ("\u4e00" <= text <= "\u9fff" or text in _PAUSES)
+
+
 def _begins_line(phrase: Phrase) -> bool:
     """Whether the line before it ends in a word; it may be an item of a list."""
+    if "\n" not in phrase.source and "\n" not in phrase.before:
+        return False
     blank = phrase.source[: len(phrase.source) - len(phrase.source.lstrip())]
     return _LINE_BREAK.search(phrase.before + blank) is not None
 

@@ -7,6 +7,7 @@ the few that belong together. Where phrases end depends on the text only, never 
 
 import re
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from firstword.app.text.english import contexts, units, vocabulary
 from firstword.app.text.factorials import LETTERS as FACTORIALS
@@ -30,6 +31,7 @@ SILENT_MARKS = "\U00108000"  # from here on those that change how the words besi
 MARK = f"{SOUND_MARKS}-\U0010ffff"
 
 MAX_WORD = 128  # characters; longer ones are cut, so that no reading costs more than so many
+MAX_WORDS = 8192  # of which it is kept whether they stand alone, since speech repeats them
 MAX_PHRASE = 96  # characters after which no further word joins
 HAN_AFTER_DIGITS = 4  # as many as a unit may have
 
@@ -121,7 +123,7 @@ _STAYS_OPEN = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Phrase:
     """source: with the blanks before it. previous, following: the words around it, "" at an end.
 
@@ -195,17 +197,9 @@ class PhraseFinder:
         if self._open and not _joins("".join(self._open), word):
             phrases.append(self._close(stripped))
         self._open.append(word)
-        if len(self._open) == 1 and stripped.isalpha() and (stripped > _LATIN or not _opens(stripped)):
-            phrases.append(self._close())
-            return phrases
-        text = "".join(self._open).strip()
-        is_abbreviation = vocabulary.is_abbreviation(text.rpartition(" ")[2])
-        may_go_on = len(self._open) > 1 or is_abbreviation or _opens(stripped)
-        is_open = stripped in _ENTITIES or (self.has_ordinal_stops and _ORDINAL.fullmatch(text))
-        is_closed = (
-            _CLOSED.search(text) and not is_open and not _STAYS_OPEN.search(text) and not is_abbreviation
-        )
-        if is_closed or not may_go_on:
+        text = stripped if len(self._open) == 1 else "".join(self._open).strip()
+        is_ordinal = self.has_ordinal_stops and _ORDINAL.fullmatch(text)
+        if not is_ordinal and (_is_alone(stripped) if text == stripped else _is_closed(text, stripped)):
             phrases.append(self._close())
         return phrases
 
@@ -230,6 +224,8 @@ def blank_between(left: str, right: str, has_blank: bool) -> str:
     """Return what joins two normalized parts: a blank where the text has one that is kept, else ""."""
     if not has_blank or not left or not right or right[0] in ",，" or right == "." or not right.strip("!?"):
         return ""
+    if left[-1] < _LATIN and right[0] < _LATIN:
+        return " "
     return "" if _UNSPACED_CHARACTER.match(left[-1]) or _UNSPACED_CHARACTER.match(right[0]) else " "
 
 
@@ -239,6 +235,22 @@ def _is_quoted_behind(source: str, is_quoted: bool) -> bool:
         if character == '"' and (is_quoted or not source[max(0, place - 1) : place].isdecimal()):
             is_quoted = not is_quoted
     return is_quoted
+
+
+def _is_closed(text: str, word: str) -> bool:
+    """Whether nothing may follow in a phrase, of which `word` is the last."""
+    if word in _ENTITIES or _CLOSED.search(text) is None or _STAYS_OPEN.search(text):
+        return False
+    return not vocabulary.is_abbreviation(text.rpartition(" ")[2])
+
+
+@lru_cache(maxsize=MAX_WORDS)
+def _is_alone(word: str) -> bool:
+    """Whether a word is a phrase by itself, whatever follows."""
+    if word.isalpha() and word > _LATIN:
+        return True
+    may_go_on = _opens(word) or (vocabulary.is_abbreviation(word) and not word.isalpha())
+    return not may_go_on or _is_closed(word, word)
 
 
 def _opens(word: str) -> bool:

@@ -23,7 +23,7 @@ def say_arrow(phrase: Phrase) -> str:
 
 def say_inner_arrows(text: str, phrase: Phrase) -> str:
     """Return the text with what its arrows between letters and digits say: "File->Open", "1->2"."""
-    if _WITHIN.search(text) is None or "://" in text:
+    if (">" not in text and text.isascii()) or _WITHIN.search(text) is None or "://" in text:
         return text
     is_behind_from = phrase.previous.lower() == "from"
 

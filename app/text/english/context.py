@@ -51,6 +51,12 @@ class Context:
         self.phrase = phrase
 
     @cached_property
+    def characters(self) -> frozenset[str]:
+        """Those of the text, and "0" where it has any digit."""
+        found = frozenset(self.text)
+        return found if found.isdisjoint("123456789") else found | {"0"}
+
+    @cached_property
     def has_equals(self) -> bool:
         if "=" in (self.phrase.previous, self.phrase.following):
             return True

@@ -1,6 +1,7 @@
 """Read an English phrase: tag its parts, say each, and keep the punctuation that remains."""
 
 import re
+from functools import lru_cache
 
 from firstword.app.text.english import contexts, units, vocabulary
 from firstword.app.text.english.context import Tag
@@ -16,9 +17,12 @@ from firstword.app.text.english.tagger import (
 from firstword.app.text.english.verbalizer import verbalize
 from firstword.app.text.factorials import LETTERS as FACTORIALS
 from firstword.app.text.factorials import part_factorials
+from firstword.app.text.markup import clean_phrase
 from firstword.app.text.phrases import Phrase
 
 # ruff: noqa: RUF001  typographic dashes and signs are meant
+
+MAX_WORDS = 8192  # readings kept of words that are read alike everywhere, which speech repeats
 
 _PLAIN = re.compile(r"(?:[^\W\d²³]|['’\-\"“”‘()\[\],;:!?…—–])+\.?")
 _SIGNS = {
@@ -129,10 +133,19 @@ _IONS = frozenset({"Cl-", "Br-", "OH-"})
 _WHOLE_AND_PART = re.compile(r"(?<=\d)  (?=\d+/)")
 
 
+@lru_cache(maxsize=MAX_WORDS)
+def say_word(word: str) -> str | None:
+    """Return how a word with its punctuation is spoken beside any others; None: they may decide."""
+    if word.isalpha() and word.isascii() and not word.isupper() and not _is_longer(word):
+        return vocabulary.SHORT_FORMS.get(word, word)
+    is_plain = _PLAIN.fullmatch(word) is not None and word not in vocabulary.OPERATORS and "[" not in word
+    return word if is_plain and word == clean_phrase(word).translate(VULGAR) and not _is_special(word) else None
+
+
 def say_english(text: str, phrase: Phrase) -> str:
     """Return how a phrase is spoken. text: the phrase, cleaned; its neighbors decide between readings."""
-    if text.isalpha() and text.isascii() and not text.isupper() and not _is_longer(text):
-        return vocabulary.SHORT_FORMS.get(text, text)
+    if (word := say_word(text)) is not None:
+        return word
     if "=" in text:
         text = part_factorials(text)
         text = _COMPARISON.sub(lambda sign: _COMPARISONS[sign[0]], text)
@@ -142,11 +155,12 @@ def say_english(text: str, phrase: Phrase) -> str:
     text = text.replace("&&", "&")
     if text in vocabulary.OPERATORS:
         return _operator(text, phrase)
-    text = _RAISED_UNIT.sub(lambda raised: "²³"[int(raised[1]) - 2], text)
+    if "^" in text:
+        text = _RAISED_UNIT.sub(lambda raised: "²³"[int(raised[1]) - 2], text)
     text = _MISSING_BLANK.sub(". ", text)
-    text = _WHOLE_AND_PART.sub(" ", text.translate(VULGAR)).lstrip()
-    has_digit = any(character.isdigit() for character in text)
-    if not has_digit and _PLAIN.fullmatch(text) and not _is_special(text):
+    if not text.isascii():
+        text = _WHOLE_AND_PART.sub(" ", text.translate(VULGAR)).lstrip()
+    if _PLAIN.fullmatch(text) and not any(map(str.isdigit, text)) and not _is_special(text):
         return text
     spoken = _join(text, phrase)
     spoken = _BLANK_BEHIND_OPENING.sub("", _BLANK_BEFORE_STOP.sub("", " ".join(spoken.split())))

@@ -46,7 +46,7 @@ _RUN = re.compile(
 def tag(text: str, phrase: Phrase) -> Iterator[Tag | str]:
     """Yield the tagged parts of a phrase and, as strings, what stands between them; together the text."""
     parts = _AROUND.fullmatch(text)
-    if parts and (spoken := _long_form(parts["core"], phrase)):
+    if parts and parts["core"][:1].isalpha() and (spoken := _long_form(parts["core"], phrase)):
         yield from filter(None, [parts["before"]])
         yield Tag("abbreviation.word", parts["core"], {"spoken": spoken})
         yield from filter(None, [parts["after"]])
@@ -393,9 +393,7 @@ def _tags(context: Context, position: int, end: int) -> Iterator[Tag | str]:
     while position < end:
         character = text[position]
         found, rule = None, None
-        for rule in _candidates(text, position, character):
-            if rule.needs not in text:
-                continue
+        for rule in _rules_for(text, position, character).among(context.characters):
             found = rule.pattern.match(text, position, end)
             if found and found.end() > position and (rule.where is None or rule.where(found, context)):
                 break
@@ -411,15 +409,13 @@ def _tags(context: Context, position: int, end: int) -> Iterator[Tag | str]:
             position = found.end()
 
 
-def _candidates(text: str, position: int, character: str) -> tuple[rules.Rule, ...]:
+def _rules_for(text: str, position: int, character: str) -> rules.Rules:
     before = text[position - 1] if position else ""
     if character.isdigit() and character.isascii():
         is_cross = before == "x" and text[max(0, position - 3) : position - 1].rstrip("\"″'′’")[-1:].isdigit()
         return rules.DIGITS_OF_CODE if before.isalpha() and not is_cross else rules.DIGITS
-    if character.isspace():
-        return rules.BLANKS
     if character.isascii() and character.isalpha():
-        return rules.AFTER_DIGIT if before.isdigit() else rules.LETTERS if not before.isalnum() else ()
+        return rules.AFTER_DIGIT if before.isdigit() else rules.LETTERS if not before.isalnum() else rules.NONE
     if character in units.SIGNS:
         return rules.CURRENCIES
     if character == "-" and before.isalpha() and before.isascii():

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from firstword.app.text.english import contexts, units, vocabulary
 from firstword.app.text.english.conditions.condition import Condition
@@ -14,7 +15,7 @@ from firstword.app.text.english.conditions.condition import Condition
 class Rule:
     """A form, how it is written, and where it is meant; None: everywhere.
 
-    needs: a character that whatever is so written has, which is looked for first, since that is quicker.
+    needs: characters of which whatever is so written has one, "0" for any digit; "": it needs none.
     """
 
     form: str
@@ -23,62 +24,107 @@ class Rule:
     needs: str = ""
 
 
-_NEEDS = {
-    **{
-        "date.week": "W",
-        "time.offset": ":",
-        "date.stamp": "T",
-        "measure.pressure": "/",
-        "measure.fraction": "/",
-        "fraction.rare": "/",
-    },
-    **{"fraction.common": "/", "date.month_and_day": "/", "range.verse": ":", "range.ratio": ":"},
-    **{"duration.clock": ":", "measure.latitude": "°", "serial.network": ".", "serial.version": "."},
-    **{
-        "money.comma": ",",
-        "serial.models": "7s",
-        "measure.type": "pt",
-        "digits.long_zip": "-",
-        "date.year_and_month": "-",
-        "date.season": "-",
-        "time.on_hour": ":",
-        "cardinal.scaled_apart": "n",
-        "date.joined_day_first": "-",
-        "date.joined_month_first": "-",
-        "abbreviation.counted": ".",
-        "measure.rate": "/",
-        "range.pair": "/",
-        "range.workdays": "F",
-        "telephone.toll_free": "1-8",
-        "time.short_hour": "p",
-        "measure.foot": "'",
-        "abbreviation.number": "o. ",
-        "date.joined_short_year": "-",
-        "telephone.letters": "-",
-        "serial.year": "-",
-        "serial.model": "-",
-    },
-    **{"range.halves": "-", "formula.times": "x", "electronic.handle": "@"},
-    **dict.fromkeys(("fraction.score", "fraction.part", "date.days", "date.month_of_year"), "/"),
-    **{
-        "cardinal.all_year": "/",
-        "cardinal.always": "24-7",
-        "cardinal.european": ",",
-        "date.decade": "s",
-        "cardinal.plural": "s",
-        "serial.record": "-",
-    },
-    **{"serial.hyphen": "-", "formula.ion": "-", "serial.standard": ":", "cardinal.letters": "401"},
-    **{"measure.points": "pts", "measure.percentage": "pp", "duration.aged": "y", "duration.age": "y"},
-    **{"formula.triangle": "△", "range.circa": "c.", "abbreviation.book": ".", "address.street": " "},
-    **{"formula.root": "√", "cardinal.hash": "#", "formula.function": "(", "serial.sharp": "#"},
+class Rules:
+    """Rules for one kind of place, of which the first that fits is taken."""
+
+    def __init__(self, *rules: Rule) -> None:
+        self.rules = rules
+        self._needed = frozenset("".join(rule.needs for rule in rules))
+        self._chosen = lru_cache(maxsize=512)(self._choose)
+
+    def among(self, characters: frozenset[str]) -> tuple[Rule, ...]:
+        """Return those that may fit in a text of these characters, since to try them all takes longer."""
+        return self._chosen(self._needed & characters)
+
+    def _choose(self, found: frozenset[str]) -> tuple[Rule, ...]:
+        return tuple(rule for rule in self.rules if not rule.needs or not found.isdisjoint(rule.needs))
+
+
+_FORMS_THAT_NEED = {
+    " ": (
+        *("abbreviation.number", "abbreviation.book", "abbreviation.floor", "abbreviation.month"),
+        *("abbreviation.route", "address.street", "cardinal.scaled_apart", "date.era", "date.era_first"),
+        *("date.month_and_short_year", "date.month_and_year", "date.month_first", "measure.stone"),
+        *("money.fraction", "serial.bank"),
+    ),
+    "-": (
+        *("cardinal.always", "date.joined_day_first", "date.joined_month_first", "date.joined_short_year"),
+        *("date.season", "date.year_and_month", "digits.long_zip", "formula.ion", "range.halves"),
+        *("serial.groups_behind", "serial.hyphen", "serial.model", "serial.record", "serial.year"),
+        *("telephone.letters", "telephone.toll_free"),
+    ),
+    "-–": ("range.circa", "range.letters", "range.names", "range.workdays", "roman.range"),
+    "-–—": ("date.range", "money.range", "time.short_hour"),
+    "-–—~～": ("range.to",),
+    "-–—/": ("cardinal.comma",),
+    "-–−": ("cardinal.minus", "formula.minus"),
+    " -": ("serial.groups",),
+    "-./": ("date.iso", "date.numeric"),
+    ":": (
+        *("date.stamp", "duration.clock", "duration.hours", "range.ratio", "range.verse", "serial.standard"),
+        *("time.offset", "time.on_hour"),
+    ),
+    ":x": ("serial.hexadecimal",),
+    ".:": ("time.clock",),
+    "/": (
+        *("cardinal.all_year", "cardinal.per", "date.days", "date.month_and_day", "date.month_of_year"),
+        *("duration.fraction", "electronic.community", "electronic.path", "fraction.common"),
+        *("fraction.part", "fraction.parts", "fraction.rare", "fraction.score", "measure.fraction"),
+        *("measure.per", "measure.pressure", "measure.rate", "range.pair"),
+    ),
+    "0": ("formula.chemical", "formula.logarithm", "money.amount", "serial.road", "serial.war"),
+    ".": (
+        *("abbreviation.counted", "electronic.dot", "initialism.dotted", "serial.network", "serial.series"),
+        "serial.version",
+    ),
+    "'’": ("date.short_year",),
+    "'’′": ("duration.match", "measure.feet", "measure.foot"),
+    "'′’f": ("measure.feet_and_inches",),
+    "\"'″": ("measure.inches",),
+    "\":”″": ("duration.pace",),
+    "(": ("formula.call", "formula.function"),
+    "°": ("measure.latitude",),
+    " °": ("measure.unit",),
+    "*+/=×÷": ("formula.sign",),
+    "x×": ("formula.by", "serial.pixels"),
+    "x": ("formula.multiple", "formula.times"),
+    "<>": ("formula.limit",),
+    "<>≈≠≤≥": ("formula.compare",),
+    "~≈": ("cardinal.about",),
+    "+-⁺⁻": ("formula.charge",),
+    "!": ("formula.factorial",),
+    "#": ("cardinal.hash", "serial.sharp"),
+    "@": ("electronic.handle",),
+    "√": ("formula.root",),
+    "△": ("formula.triangle",),
+    "$€£": ("money.for",),
+    "€": ("money.grouped",),
+    ",": ("cardinal.european", "money.comma"),
+    "s": ("cardinal.plural", "date.decade", "money.decade", "money.many", "serial.models", "serial.plural"),
+    "p": ("measure.percentage", "measure.points", "measure.type"),
+    "ip": ("serial.lines",),
+    "m": ("duration.minutes",),
+    "y": ("duration.age", "duration.aged"),
+    "owdy": ("duration.ago",),
+    "Kk": ("cardinal.letters", "measure.karat"),
+    "kKmMbBTn": ("cardinal.scaled",),
+    "CF": ("measure.degrees",),
+    "Ee": ("formula.scientific",),
+    "W": ("date.week",),
+    "cs": ("serial.letter",),
+    "tdh": ("roman.raised",),
+    "IVXLCDM": ("roman.century", "roman.year"),
+    "IVXLCDMivxl": ("roman.number", "roman.ordinal"),
 }
+_NEEDS = {form: needs for needs, forms in _FORMS_THAT_NEED.items() for form in forms}
 
 
-def compile_rules(*rows: tuple[str, str] | tuple[str, str, Condition]) -> tuple[Rule, ...]:
-    return tuple(
-        Rule(row[0], re.compile(row[1], re.ASCII), row[2] if len(row) == 3 else None, _NEEDS.get(row[0], ""))
-        for row in rows
+def compile_rules(*rows: tuple[str, str] | tuple[str, str, Condition]) -> Rules:
+    return Rules(
+        *(
+            Rule(row[0], re.compile(row[1], re.ASCII), row[2] if len(row) == 3 else None, _NEEDS.get(row[0], ""))
+            for row in rows
+        )
     )
 
 
