@@ -33,7 +33,7 @@ _PARTING = re.compile(r"\\(?=\w)|(?<=\w)\|(?=\w)")
 _LOST = re.compile(r"[\\|]")
 _FILE_NAME = re.compile(rf"[A-Za-z0-9]_[\w.-]*\.(?:{FILE}|{CAPITAL_FILE}|com|org|net)\b")
 _INNER_UNDERSCORE = re.compile(r"(?<=\w)_+(?=\w)")
-_CLEAN = re.compile("[A-Za-z0-9\u4e00-\u9fff][A-Za-z0-9\u4e00-\u9fff .,:;!?'\"()%/+@-]*")  # as most phrases are
+_CLEAN = re.compile("[A-Za-z0-9\u4e00-\u9fff][A-Za-z0-9\u4e00-\u9fff .,:;!?'\"()%/+@-]*")  # as most are
 _RULE = re.compile(r"[-=_+~|:]{3,}|>{3,}")
 _FENCE = re.compile(r"(?:```|~~~)[\w+#.-]*")
 _BULLETS = re.compile(r"[•◦▪‣●○■□▶►∙⁃✓✔☐☑☒]+")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from firstword.app.text.english.rules import Rules
 from firstword.app.text.normalize import Normalizer
 from firstword.app.text.segment import Segmenter, SegmentLimits
 from firstword.app.text.stream import WordFeed
@@ -44,6 +45,15 @@ def test_cases_that_come_letter_by_letter_are_read_as_whole_ones(normalizer: Nor
     assert {case.source: read(case) for case in CASES} == {
         case.source: normalizer(case.source, case.language) for case in CASES
     }
+
+
+def test_rules_left_out_for_the_characters_of_a_text_would_not_fit(
+    normalizer: Normalizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = [case.source for case in CASES if case.language == "en"]
+    spoken = {source: normalizer(source, "en") for source in sources}
+    monkeypatch.setattr(Rules, "among", lambda rules, _: rules.rules)
+    assert {source: normalizer(source, "en") for source in sources} == spoken
 
 
 def test_the_share_by_class_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

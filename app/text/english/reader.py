@@ -138,8 +138,9 @@ def say_word(word: str) -> str | None:
     """Return how a word with its punctuation is spoken beside any others; None: they may decide."""
     if word.isalpha() and word.isascii() and not word.isupper() and not _is_longer(word):
         return vocabulary.SHORT_FORMS.get(word, word)
-    is_plain = _PLAIN.fullmatch(word) is not None and word not in vocabulary.OPERATORS and "[" not in word
-    return word if is_plain and word == clean_phrase(word).translate(VULGAR) and not _is_special(word) else None
+    if _PLAIN.fullmatch(word) is None or word in vocabulary.OPERATORS or "[" in word or _is_special(word):
+        return None
+    return word if word == clean_phrase(word).translate(VULGAR) else None
 
 
 def say_english(text: str, phrase: Phrase) -> str:

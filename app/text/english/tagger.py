@@ -415,7 +415,9 @@ def _rules_for(text: str, position: int, character: str) -> rules.Rules:
         is_cross = before == "x" and text[max(0, position - 3) : position - 1].rstrip("\"″'′’")[-1:].isdigit()
         return rules.DIGITS_OF_CODE if before.isalpha() and not is_cross else rules.DIGITS
     if character.isascii() and character.isalpha():
-        return rules.AFTER_DIGIT if before.isdigit() else rules.LETTERS if not before.isalnum() else rules.NONE
+        if before.isdigit():
+            return rules.AFTER_DIGIT
+        return rules.NONE if before.isalnum() else rules.LETTERS
     if character in units.SIGNS:
         return rules.CURRENCIES
     if character == "-" and before.isalpha() and before.isascii():

@@ -81,7 +81,7 @@ _FORMS_THAT_NEED = {
     "'’′": ("duration.match", "measure.feet", "measure.foot"),
     "'′’f": ("measure.feet_and_inches",),
     "\"'″": ("measure.inches",),
-    "\":”″": ("duration.pace",),
+    '":”″': ("duration.pace",),
     "(": ("formula.call", "formula.function"),
     "°": ("measure.latitude",),
     " °": ("measure.unit",),
@@ -122,8 +122,8 @@ _NEEDS = {form: needs for needs, forms in _FORMS_THAT_NEED.items() for form in f
 def compile_rules(*rows: tuple[str, str] | tuple[str, str, Condition]) -> Rules:
     return Rules(
         *(
-            Rule(row[0], re.compile(row[1], re.ASCII), row[2] if len(row) == 3 else None, _NEEDS.get(row[0], ""))
-            for row in rows
+            Rule(form, re.compile(pattern, re.ASCII), where[0] if where else None, _NEEDS.get(form, ""))
+            for form, pattern, *where in rows
         )
     )
 
