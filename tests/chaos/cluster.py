@@ -5,6 +5,7 @@ The servers have toy networks; with CHAOS_CHECKPOINT=DIR, for a run by hand, tho
 
 import asyncio
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -134,6 +135,17 @@ def envoy(directory: Path, urls: list[str]) -> Iterator[tuple[str, "subprocess.P
     finally:
         process.kill()
         process.wait()
+
+
+@contextmanager
+def paused(process: "subprocess.Popen[Any]") -> Iterator[None]:
+    """Stop a child with all of its threads, which takes a while on a busy machine; it goes on behind."""
+    process.send_signal(signal.SIGSTOP)
+    try:
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+        yield
+    finally:
+        process.send_signal(signal.SIGCONT)
 
 
 @dataclass

@@ -13,7 +13,7 @@ import httpx
 import psycopg
 import pytest
 
-from tests.chaos.cluster import CHECKPOINT, ENVOY, SERVED_BY, Cluster, Heard, cluster, listen, until
+from tests.chaos.cluster import CHECKPOINT, ENVOY, SERVED_BY, Cluster, Heard, cluster, listen, paused, until
 from tests.chaos.wire import SLOW_S, State
 from tests.speakers.recordings import recording
 
@@ -95,15 +95,12 @@ async def test_streams_of_a_paused_server_go_on_when_it_does_and_new_ones_go_els
         for one in heard:
             tasks.create_task(listen(client, SENTENCE * 2, names[0], one))
         await until(lambda: all(one.num_bytes for one in heard))
-        victim.send_signal(signal.SIGSTOP)
-        paused_at = time.monotonic()
-        try:
+        with paused(victim):
+            paused_at = time.monotonic()
             await asyncio.sleep(NOTICED_S)
             new = await listen(client, "Hi.", names[0], Heard())
             new_s = new.ended_at - paused_at
             assert new.is_whole
-        finally:
-            victim.send_signal(signal.SIGCONT)
     assert all(one.is_whole for one in heard)
     gap_s = max(one.longest_gap_s for one in heard)
     logger.warning("a server paused: a new stream was whole %.1f s after, the gap was %.1f s", new_s, gap_s)

@@ -1,7 +1,6 @@
 """How soon Envoy asks another server where one is killed: as soon as it is gone; and what its pauses do."""
 
 import logging
-import signal
 import subprocess
 import sys
 import time
@@ -12,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.chaos.cluster import CHECKED_S, ENVOY, SERVED_BY, envoy
+from tests.chaos.cluster import CHECKED_S, ENVOY, SERVED_BY, envoy, paused
 
 pytestmark = [
     pytest.mark.timeout(120),
@@ -163,13 +162,10 @@ def test_streams_through_a_paused_proxy_go_on_when_it_does(
     ):
         pieces = answer.iter_raw()
         num_bytes = len(next(pieces))
-        proxy.send_signal(signal.SIGSTOP)
-        try:
+        with paused(proxy):
             new = threads.submit(httpx.get, f"{url}/livez", timeout=30)
             time.sleep(PAUSED_S)
             assert not new.done()
-        finally:
-            proxy.send_signal(signal.SIGCONT)
         num_bytes += sum(map(len, pieces))
     assert num_bytes == 20
     assert new.result().status_code == 200

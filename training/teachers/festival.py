@@ -50,6 +50,7 @@ VOICES = {
     "mv": _Voice("voice_hy_fi_mv_diphone", "festvox-suopuhe-mv", _FINNISH),
 }
 
+_LISTING = '(mapcar (lambda (voice) (format t "%s\\n" voice)) (voice.list))'
 _PROGRAM = """
 (define (told segment)
   (format t "segment %s %f %s\\n" (item.name segment) (item.feat segment 'end)
@@ -68,12 +69,14 @@ class Festival:
     def __init__(self, voice: str, rate: float = 1.0) -> None:
         """rate: how many times as fast its samples are played, which makes another speaker of it.
 
-        Raises TeacherError for another voice, and where festival is missing.
+        Raises TeacherError for another voice, and where festival or the voice is missing.
         """
         if voice not in VOICES:
             raise TeacherError(f"festival voice {voice!r}: expected one of {', '.join(VOICES)}")
         if shutil.which("festival") is None:
             raise TeacherError(f"festival is missing: `apt-get install festival {VOICES[voice].package}`")
+        if VOICES[voice].function.removeprefix("voice_") not in _festival(_LISTING):
+            raise TeacherError(f"festival's voice is missing: `apt-get install {VOICES[voice].package}`")
         self._voice, self._rate = VOICES[voice], rate
         self._phone_of = phones_by_name(self._voice.phones)
 
