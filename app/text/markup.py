@@ -88,7 +88,7 @@ def clean_phrase(phrase: str) -> str:
     if "<" in phrase:
         phrase = _LINK.sub(r"\1", phrase)
         phrase = _KEY.sub(r"\1", _HTML_TAG.sub(" ", phrase))
-    if _HASHTAG.match(phrase):
+    if _HASHTAG.match(phrase) and not phrase.isupper():  # "#FreeBritney", not the code "#A1B2-99"
         phrase = _CAMEL.sub(" ", phrase)
     parts = [_cleaned(between) for between in _CHECKPOINT_MARKS.split(phrase)]
     marks = [*_CHECKPOINT_MARKS.findall(phrase), ""]

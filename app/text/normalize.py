@@ -12,7 +12,7 @@ from firstword.app.text.chinese import CHINESE
 from firstword.app.text.chinese.reader import say_arrows, say_chinese
 from firstword.app.text.english import vocabulary
 from firstword.app.text.english.arrows import say_arrow, say_inner_arrows
-from firstword.app.text.english.marks import say_marks
+from firstword.app.text.english.marks import SAID_MARKS, say_marks
 from firstword.app.text.english.reader import say_english, say_word
 from firstword.app.text.markup import PICTURE, cell_pause, clean_phrase, is_heart, is_tick_box, key_names
 from firstword.app.text.multilingual import LANGUAGES as OTHERS
@@ -93,7 +93,7 @@ class Normalizer:
         keys = is_key and key_names(written, phrase.before, phrase.following, primary != "en")
         if primary == "en":
             written = say_inner_arrows(written, phrase)
-            if "*" in written or "©" in written:
+            if not SAID_MARKS.isdisjoint(written):
                 written = say_marks(written, phrase)
         if primary in CHINESE:
             written = say_arrows(written, phrase)

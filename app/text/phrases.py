@@ -106,7 +106,7 @@ MAX_BEFORE = 64  # characters in front of a phrase that decide how it is read
 _CLOSED = re.compile(r"[,;:!?.][\"'”’)\]]*$")
 _STAYS_OPEN = re.compile(
     r"[\d½⅓⅔¼¾⅛][\s-]?"  # an abbreviated unit: "5 oz."
-    r"(?:(?:fl\.? )?oz|ft|in|mi|lbs?|min|sec|hrs?|yd|tbsp|tsp|pt|qt|gal|mos?|wks?|yrs?|pcs?|pkg)\.$"
+    r"(?:(?:fl\.? )?oz|ft|in|mi|lbs?|min|sec|hrs?|yd|[Tt]bsp|Tbs|tsp|pt|qt|gal|mos?|wks?|yrs?|pcs?|pkg)\.$"
     r"|(?:^|[\s(])(?:\d{1,3}|[kmn])!$"  # a factorial: "5! = 120"
     r"|(?:^|[\s(])[2-9]s,$"  # one of several: "2s, 3s and 4s"
     r"|^(?:ed\.|qtr\.|st\.|Dr,)$"
@@ -264,7 +264,7 @@ def _opens(word: str) -> bool:
         or bare in _WAYS
         or word in _OPERATORS
         or word in _ENTITIES
-        or word in ("|", "·", "•", "#", "~", "～", "〜")
+        or word in ("|", "·", "•", "#", "~", "～", "〜", "↑", "↓")
         or word in vocabulary.ARROWS
         or word in FACTORIALS
         or (len(bare) == 3 and _QUOTIENT.fullmatch(bare))

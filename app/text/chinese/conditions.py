@@ -256,6 +256,17 @@ def is_dynasty(found: Match, phrase: Phrase) -> bool:
     return is_in_brackets and before.endswith(contexts.DYNASTIES) and int(found["first"]) < int(found["last"])
 
 
+def is_cited_year(found: Match, phrase: Phrase) -> bool:
+    """ "王某等(2019,第14页)" and "(王某,2019)"."""
+    before = text_before(found, phrase)
+    return re.search(r"等\s?[(（]$|[(（][^()（）\d]*[,，]\s?$", before) is not None
+
+
+def is_verse(found: Match, phrase: Phrase) -> bool:
+    """ "约翰福音3:16"."""
+    return re.search(rf"(?:{contexts.BOOKS})\s?$", text_before(found, phrase)) is not None
+
+
 def is_no_autumn_day(found: Match, phrase: Phrase) -> bool:
     """ "3/10页" and "10/12个"; "10/15" is a day."""
     is_counted = text_ahead(found, phrase)[:1] in tuple("个人次份名只件块张题页桶杯天集章位台套")

@@ -57,9 +57,12 @@ _UNIT_BEFORE = re.compile(r"[元块角分]/[(][\u4e00-\u9fff]{1,3}(?P<times>·[\
 _DIAMETER = re.compile("[∅⌀](?=[0-9])")
 _LIMIT = re.compile("(?<![A-Za-z])(?P<letter>[a-zA-Z])(?:→|-?->)(?=[-+−]?[0-9]|[-+−]?∞)")
 _ROMAN_NAME = re.compile("III?|VIII?|XI{1,3}|XIV|XVI{0,3}|XIX")
+_RISE = re.compile(r"[↑↓](?=\s?[￥¥$]?\d)")
 _TIMES = re.compile("(?<=[0-9][\u4e00-\u9fff])[*](?=[0-9])")
 _PATH = re.compile(r"(?:/[A-Za-z][\w.-]*)+/?")
 _COLON = re.compile("(?<=[0-9])(?:∶|：(?![0-9]+[个人名条种天次位项步年月台件]))(?=[0-9])")
+_LISTING_COMMA = re.compile(r"(?<!\.\d{3})(?:(?<=\d{4}),(?=\d)|(?<=\d),(?=\d)(?!\d{3}(?!\d)))")
+"""Of no group: "2023,2024两年"."""
 _WIDE_COMMA = re.compile(r"(?<=\d)，(?=\d{3}(?!\d))")
 _WIDE_NUMBER = re.compile(
     r"\s*(?P<sign>[$€£¥￥])?(?P<head>\d{1,3})，(?P<group>\d{3})(?P<more>(?:，\d{3})*)(?![\d，])(?:\.\d+)?"
@@ -113,25 +116,28 @@ def say_arrows(text: str, phrase: Phrase) -> str:
         return "，" if phrase.previous and phrase.following else ""
     if "*" in text:
         text = _TIMES.sub("×", text)  # it marks no words
+    if "↑" in text or "↓" in text:
+        text = _RISE.sub(lambda arrow: _risen(arrow, phrase), text)
     if "→" in text:
         text = _LIMIT.sub(r"\g<letter>趋于", text)
     return _ARROW.sub("，", _ARROW_OF_DIGITS.sub("到", text))
 
 
+def _risen(arrow: re.Match[str], phrase: Phrase) -> str:
+    """An arrow before an amount, unless a word says so."""
+    before = f"{phrase.before}{arrow.string[: arrow.start()]}".rstrip()
+    return "" if before.endswith(contexts.RISEN) else "上升" if arrow[0] == "↑" else "下降"
+
+
 def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
     """Return how a phrase is spoken. text: the phrase, cleaned."""
-    if len(text) == 1 and "\u4e00" <= text <= "\u9fff":
-        return text
     if (spoken := _beside(text, phrase)) is not None:
         return spoken
     if phrase.following == "·" and "/(" in text:
         text = _OPEN_UNIT.sub("/", text)
-    if "，" in text and _WIDE_COMMA.search(text):
-        if not _is_long_number(text, phrase):
-            first, _, last = text.partition("，")
-            behind = replace(phrase, before=f"{phrase.before}{first}，", previous=f"{first}，")
-            ahead = say_chinese(first, replace(phrase, following="，"), wetext)
-            return f"{ahead}，{say_chinese(last, behind, wetext)}"
+    if (comma := _parting_comma(text, phrase)) is not None:
+        return _say_parted(text, comma, phrase, wetext)
+    if "，" in text:
         text = _WIDE_COMMA.sub(",", text)
     text = _signs_in_words(phrase, text)
     spoken = spell_addresses(text, CHINESE_MARKS, by_digits)
@@ -153,6 +159,22 @@ def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
         spoken = f"{spoken[:-3].rstrip()}{contexts.CODES_OF_MONEY[text[-3:]]}"
     spoken = _SIGN.sub(lambda sign: contexts.SIGNS[sign[0]], _SLASH.sub(" ", spoken))
     return _BLANKS.sub("", " ".join(_DROPPED.sub("", spoken).split()))
+
+
+def _parting_comma(text: str, phrase: Phrase) -> int | None:
+    """Where a comma stands between two numbers; None: nowhere."""
+    if "，" in text and _WIDE_COMMA.search(text) and not _is_long_number(text, phrase):
+        return text.index("，")
+    comma = _LISTING_COMMA.search(text) if "," in text else None
+    return comma.start() if comma else None
+
+
+def _say_parted(text: str, comma: int, phrase: Phrase, wetext: Callable[[str], str]) -> str:
+    """Two parts of a phrase, each beside the other; comma: where the first ends."""
+    first, mark, last = text[:comma], text[comma], text[comma + 1 :]
+    behind = replace(phrase, before=f"{phrase.before}{first}{mark}", previous=f"{first}{mark}")
+    ahead = say_chinese(first, replace(phrase, following=mark), wetext)
+    return f"{ahead}{mark}{say_chinese(last, behind, wetext)}"
 
 
 def _is_long_number(text: str, phrase: Phrase) -> bool:
@@ -255,8 +277,8 @@ def _beside(text: str, phrase: Phrase) -> str | None:
         and "\u3400" <= phrase.following[:1] < "\ua000"
     ):
         return "，"  # a path through menus
-    if text[0] == "/" and text[1:] in contexts.UNITS:
-        return f"每{contexts.UNITS[text[1:]]}"
+    if text[0] == "/" and (unit := text[1:].rstrip(",;.!?)")) in contexts.UNITS:
+        return f"每{contexts.UNITS[unit]}{text[1 + len(unit) :]}"
     return _of_unit(text, phrase) if text in ("·", ")") else _of_commands(text, phrase)
 
 

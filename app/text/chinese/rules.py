@@ -63,7 +63,8 @@ NEEDS: Final = {
         "formula.power": "^",
         "date.zeros": "0",
     },
-    **{"range.versus": "vV", "range.score": "-–:", "date.season": f"/{_DASHES}", "time.half": "mM"},
+    **{"range.versus": "vV", "range.score": "-–:", "range.verse": ":"},
+    **{"date.season": f"/{_DASHES}", "time.half": "mM"},
     **{"measure.feet": "'′f", "duration.primes": "'’′", "measure.minutes": "°", "date.event": "·./"},
     **{"formula.times": "·×", "formula.cross": "xX", "serial.model": "-−", "date.era": "AB"},
     **{
@@ -149,6 +150,12 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("cardinal.hundreds", r"(?<![\d.,])10{2,4}(?![\d.,])", conditions.is_about_hundreds),
     ("serial.room", r"(?<![\d.,])(?:480|720|1080|1440|2160)(?=[PpIi](?![A-Za-z]))", None),
     ("range.figure", r"(?P<low>\d{1,2})-(?P<high>\d{1,2})(?![\d.-])", conditions.is_figure),
+    (
+        "range.verse",
+        r"(?<![\d.])(?P<chapter>\d{1,3})[:：](?P<verse>\d{1,3})(?:\s?[-–—~～]\s?(?P<last>\d{1,3}))?(?![\d:])",
+        conditions.is_verse,
+    ),
+    ("serial.code", r"(?<![\d.])(?:19|20)\d\d(?=[)）,，;；])", conditions.is_cited_year),
     (
         "range.score",
         r"(?<![\d.:A-Za-z-])(?P<low>\d{1,3})\s?[-–:]\s?(?P<high>\d{1,3})(?![\d.%:/-])",

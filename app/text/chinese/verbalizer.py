@@ -172,6 +172,11 @@ def _money(fields: Fields, text: str) -> str:
     return f"人民币{amount}元" if fields.get("end") == "元" and name == "人民币" else amount + name
 
 
+def _verse(fields: Fields, text: str) -> str:
+    last = f"到{cardinal(last)}" if (last := fields["last"]) else ""
+    return f"{cardinal(_of(fields, 'chapter'))}章{cardinal(_of(fields, 'verse'))}{last}节"
+
+
 def _range_of_money(fields: Fields, text: str) -> str:
     low = f"{counted(_of(fields, 'low'))}{fields['low_scale'] or ''}"
     return f"{low}到{_money(fields, text)}"
@@ -276,6 +281,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     ),
     "date.event": lambda fields, text: by_digits(re.sub("[·./]", "", text)),
     "cardinal.two": lambda fields, text: "二",
+    "range.verse": _verse,
     "range.figure": lambda fields, text: _between(fields, "杠", "low", "high"),
     "range.versus": lambda fields, text: _between(fields, re.sub(r"[\d\s.]", "", text), "low", "high"),
     "ordinal.latin": lambda fields, text: f"第{cardinal(_of(fields, 'number'))}",

@@ -60,6 +60,10 @@ ABOUT = _words(
     "about over under nearly almost around roughly approximately some than to of with has have had"
 )
 JEWELRY = _words("gold white rose yellow ring necklace jewelry chain")  # of so many karats
+MOVED = _words(
+    "up down rose fell dropped grew gained lost climbed slid rises falls drops grows"
+)  # before "↑3%"
+RAN = _words("ran raced jogged walked")
 RACES = _words("run race walk swim ride course dash row resolution video tv screen monitor")
 
 # Behind one of these, or before one of WEATHERED, C and F behind a number are degrees.

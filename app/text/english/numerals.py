@@ -117,6 +117,8 @@ def is_reign(found: Match, context: Context) -> bool:
     """A numeral behind a given name; one of a single letter only where a title stands before the name."""
     start, numeral = found.start(), found["roman"]
     name, title = (*context.behind(start, 2), "", "")[:2]
+    before, _, name = name.rpartition("—")
+    title = before or title
     if not is_roman(numeral) or contexts.NAMES_BEFORE_ROMAN.fullmatch(name) is None:
         return False
     is_apart = f"{context.phrase.before}{found.string[:start]}".rstrip()[-1:] in ",;:"

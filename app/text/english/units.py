@@ -48,6 +48,7 @@ EXACT: dict[str, tuple[str, str]] = {
         **{
             "tsp": "teaspoon",
             "Tbsp": "tablespoon",
+            "Tbs": "tablespoon",
             "h": "hour",
             "hr": "hour",
             "hrs": "hour",

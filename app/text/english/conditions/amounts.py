@@ -190,8 +190,13 @@ def is_scale(found: Match, context: Context) -> bool:
     if "." in number or "," in number or ahead in contexts.COUNTABLE:
         return True
     if scale in ("k", "K") and len(number) <= 3:
-        is_race = ahead in contexts.RACES or (
-            not ahead and context.is_behind(found.start(), contexts.ARTICLES)
+        is_race = (
+            ahead in contexts.RACES
+            or (
+                context.is_behind(found.start(), contexts.RAN, 3)
+                and not context.is_behind(found.start(), contexts.RAN)
+            )
+            or (not ahead and context.is_behind(found.start(), contexts.ARTICLES))
         )
         return not is_race and number != "401" and ahead != "plan"
     return context.is_behind(found.start(), contexts.ABOUT) and not ahead[:1].isupper()

@@ -207,9 +207,13 @@ def is_of_elements(found: Match, context: Context) -> bool:
 
 
 def is_chemical(found: Match, context: Context) -> bool:
-    """ "CaCO3", of known elements, one of them with two letters, rather than a name in capitals."""
+    """ "CaCO3" and "H2SO4", of known elements, rather than a name in capitals."""
     symbols = re.findall("[A-Z][a-z]?", found[0])
-    return any(len(symbol) == 2 for symbol in symbols) and contexts.ELEMENTS.issuperset(symbols)
+    is_told = any(len(symbol) == 2 for symbol in symbols) or _OF_ACID.search(found[0]) is not None
+    return is_told and contexts.ELEMENTS.issuperset(symbols)
+
+
+_OF_ACID = re.compile("SO[34]|NO[23]|PO4|CO3")
 
 
 def is_model_size(found: Match, context: Context) -> bool:

@@ -216,7 +216,7 @@ DIGITS = compile_rules(
     ("duration.minutes", r"(?<![\d.,:/$])(?P<minutes>\d+)m\b(?![/²³])", dates.is_minutes),
     (
         "duration.clock",
-        r"(?<![\d.,:/])(?P<hours>\d\d?):(?P<minutes>[0-5]\d):(?P<seconds>[0-5]\d)(?![\d:]|\s?[AaPp]\.?[Mm])",
+        r"(?<![\d.,:/])(?P<hours>\d\d?):(?P<minutes>[0-5]\d):(?P<seconds>[0-5]\d(?:\.\d{1,3})?)(?![\d:]|\s?[AaPp]\.?[Mm])",
         dates.is_elapsed,
     ),
     ("duration.pace", r"(?<![\w.,:])(?P<minutes>\d{1,2}):(?P<seconds>[0-5]\d)/(?P<per>km|mi|mile)\b"),
@@ -245,7 +245,7 @@ DIGITS = compile_rules(
     ),
     (
         "duration.clock",
-        r"(?<![\d.,:])(?P<hours>(?!))?(?P<minutes>2[5-9]|[3-9]\d):(?P<seconds>[0-5]\d)(?![\d:])",
+        r"(?<![\d.,:])(?P<hours>(?!))?(?P<minutes>2[5-9]|[3-9]\d):(?P<seconds>[0-5]\d(?:\.\d{1,3})?)(?![\d:])(?P<unit>\s(?:minutes|mins?)\b)?",
         dates.is_elapsed_minutes,
     ),
     (
@@ -297,6 +297,7 @@ DIGITS = compile_rules(
         r"(?P<feet>\d+)['′’] ?(?P<inches>\d+)(?: (?P<above>\d)/(?P<below>\d+))?(?:[\"″”]|'')?(?!\w)",
     ),
     ("measure.feet_and_inches", r"(?<![\w.,])(?P<feet>\d+)ft\s?(?P<inches>\d+)in(?!\w)"),
+    ("measure.foot", r"(?<![\w.])(?P<number>\d+)['′’](?=-(?:tall|long|wide|high|deep)\b)"),
     (
         "measure.foot",
         r"(?:(?<![\w.+])|(?<=['′’]x))(?P<number>\d+)['′’](?:(?!\w)|(?=x\d))",
@@ -376,6 +377,7 @@ DIGITS = compile_rules(
     ("date.decade", r"(?<![\w.'’$])(?P<digits>[2-9]0)s(?=-(?:themed|styled?|inspired|era|born|ish|esque)\b)"),
     ("date.decade", r"(?:(?<=[Mm]id-)|(?<=[Ll]ate-)|(?<=[Ee]arly-))(?P<digits>[1-9]0)s\b"),
     ("date.decade", r"(?<=\ds[-–])(?P<digits>[1-9]0)s\b"),
+    ("cardinal.plural", r"(?<=[a-z]{2}-)(?<!\bsub-)(?P<digits>[1-9]\d?)s\b"),  # "omega-3s", "under-12s"
     ("cardinal.plural", r"(?<![\w.'’$])(?P<digits>[1-9]0)['’]s\b"),
     (
         "money.comma",

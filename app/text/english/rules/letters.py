@@ -75,7 +75,7 @@ LETTERS = compile_rules(
     ("formula.logarithm", r"\blog(?P<base>\d{1,3})(?=\s?[\w(]|$)"),
     ("formula.call", rf"(?<![\w.])(?P<name>{'|'.join(vocabulary.FUNCTIONS)})(?=\()"),
     ("formula.chemical", r"\b(?=[A-Za-z]*\d)(?:[A-Z][a-z]?\d{0,3}){2,12}(?![\w-])", codes.is_chemical),
-    ("formula.function", r"\b(?P<name>[fgh])\((?P<of>[xyztn])\)(?!\w)"),
+    ("formula.function", r"\b(?P<name>[fgh])\((?P<of>[xyztn]|\d{1,3})\)(?!\w)"),
     ("abbreviation.book", r"(?<=\d )(?P<book>Sam|Tim|Pet)\.(?=\s\d{1,3}:\d)"),
     (
         "abbreviation.counted",

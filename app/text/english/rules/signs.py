@@ -118,6 +118,7 @@ OTHERS = compile_rules(
     ("serial.hyphen", r"(?:(?<=\bi[3579])|(?<=[A-Z]{2}\d)|(?<=\b[A-Z]\d))-(?=\d{4,5}[A-Z]{0,2}\d?\b)"),
     ("serial.hyphen", r"(?<=\d)-(?=\d)", codes.is_part_of_code),
     ("serial.hyphen", r"(?<=\bx86)-(?=64\b)"),
+    ("serial.hyphen", r"(?<=[A-Z]\d[A-Z]\d)-(?=\d)|(?<=\b[A-Z]\d)-(?=\d{2,}[A-Z]\b)"),  # "A1B2-99", "X7-22Q"
     ("serial.hyphen", r"(?<=\bA3\d0)-(?=(?:[1-9]00|1000)\b)"),
     ("serial.hyphen", r"(?<=\d)-(?=\d+(?:\.\d+)?[BM]\b)", codes.is_model_size),
     (
@@ -168,6 +169,7 @@ AFTER_DIGIT = compile_rules(
     ("cardinal.per", r"(?<=[A-Z]\$)/(?P<per>[a-z]{3,})(?![\w/])"),
     ("cardinal.per", r"(?:(?<=\^\d)|(?<=\^\d\d)|(?<=[⁰-⁹]))/(?P<per>[A-Za-z]+)(?![\w/])", amounts.is_per),
     ("cardinal.per", r"(?<=[a-z])/(?P<per>[A-Za-zµμ]+[²³23]?)(?![\w/])", amounts.is_per_behind_letters),
+    ("formula.chemical", r"(?<=\d)(?=[A-Za-z]*\d)(?:[A-Z][a-z]?\d{0,3}){2,12}(?![\w-])", codes.is_chemical),
     (
         "formula.sign",
         r"(?:(?<=\b[A-Za-z])|(?<=[\d)]))(?P<sign>/)(?=[A-Za-z](?!\w)|[\d(])",

@@ -151,7 +151,8 @@ def _pace(fields: Fields, text: str) -> str:
 
 
 def _elapsed(fields: Fields, text: str) -> str:
-    hours, minutes, seconds = (str(int(fields[name] or 0)) for name in ("hours", "minutes", "seconds"))
+    hours, minutes = (str(int(fields[name] or 0)) for name in ("hours", "minutes"))
+    seconds = value_of(fields, "seconds").removeprefix("0")
     parts = [counted(hours, "hour")] if hours != "0" else []
     parts += [counted(minutes, "minute")] if minutes != "0" else []
     spoken = " ".join(parts)

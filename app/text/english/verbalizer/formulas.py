@@ -64,8 +64,13 @@ def _chemical(fields: Fields, text: str) -> str:
     return " ".join(cardinal(part) if part.isdecimal() else part for part in parts)
 
 
+def _operand(fields: Fields) -> str:
+    operand = value_of(fields, "of")
+    return cardinal(operand) if operand.isdecimal() else operand
+
+
 FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
-    "formula.function": lambda fields, text: f"{fields['name']} of {fields['of']}",
+    "formula.function": lambda fields, text: f"{fields['name']} of {_operand(fields)}",
     "formula.call": lambda fields, text: f"{vocabulary.FUNCTIONS[text]} of ",
     "formula.chemical": _chemical,
     "formula.logarithm": lambda fields, text: f"log base {cardinal(value_of(fields, 'base'))} ",
