@@ -8,11 +8,14 @@ from enum import Enum, auto
 
 from firstword.app.text.chinese.breaks import WINDOW, is_break
 from firstword.app.text.english import vocabulary
+from firstword.app.text.english.contexts import LEADING_WORDS
 from firstword.app.text.english.reader import ends_sentence
+from firstword.app.text.markup import PICTURE
 from firstword.app.text.multilingual.locales import ARTICLES
 from firstword.app.text.phrases import SILENT_MARKS, Phrase
 
 MIN_FIRST_LENGTH = 4  # a shorter beginning is not worth a segment of its own
+MAX_SHORT_LINE = 48  # characters; a longer one may be prose that was wrapped
 LENGTH_OF_DIGIT = 2  # at least, once it is in words
 
 CLOSING = "\"'”’」』）》】)]"
@@ -23,7 +26,9 @@ _ELLIPSIS = re.compile(r"(?:\.\.|…)")
 _COMMA = re.compile(rf"[,;:，、：；—–][{re.escape(_CLOSING_MARKS)}]*$")
 _ONLY_CLOSING = re.compile(rf"[{re.escape(_CLOSING_MARKS)}。！？!?.…{SILENT_MARKS}-\U0010ffff]+")
 _NEW_PARAGRAPH = re.compile(r"\n[^\S\n]*\n|\n[^\S\n]*$")
-_BULLET = re.compile(r"[-*•–#]+|\d{1,2}[.)]")
+_BULLET = re.compile(rf"[-+*•◦▪●–#]+|\d{{1,2}}[.)]|[{PICTURE}]+")
+_HEADING = re.compile(r"\s*#{1,6}\s")
+_ITEM = re.compile(rf"\s*(?:{_BULLET.pattern})\s")
 _ITEM_NUMBER = re.compile(r"\d{1,3}\.")
 _DIGIT = re.compile(r"\d")
 
@@ -67,13 +72,16 @@ class SentenceFinder:
     _lengths: list[int] = field(default_factory=list)
     _ending: Ending = Ending.NONE  # of the last phrase, with what closes it
     _is_first: bool = True
+    _line: str = ""  # how the line of the last phrase begins
 
     def add(self, phrases: Iterable[Phrase]) -> list[Sentence]:
         sentences: list[Sentence] = []
         for phrase in phrases:
             is_closing = not phrase.has_blank and _ONLY_CLOSING.fullmatch(phrase.text) is not None
-            if self._phrases and not is_closing and _ends_before(phrase.source, self._ending):
+            if self._phrases and not is_closing and self._ends_before(phrase.source):
                 sentences.append(self._take(len(self._phrases)))
+            self._line = ("" if "\n" in phrase.source else self._line) + phrase.source
+            self._line = self._line[: MAX_SHORT_LINE + 2]
             is_at_start = not self._phrases
             for part, length in self._measured(phrase):
                 self._phrases.append(part)
@@ -100,7 +108,11 @@ class SentenceFinder:
         self._lengths.clear()
         self._ending = Ending.NONE
         self._is_first = True
+        self._line = ""
         return sentences
+
+    def _ends_before(self, source: str) -> bool:
+        return _ends_before(source, self._ending) or _ends_line(self._line, self._phrases[-1].text, source)
 
     def _take(self, count: int, is_whole: bool = True) -> Sentence:
         taken = Sentence(tuple(self._phrases[:count]), is_whole)
@@ -157,6 +169,26 @@ def _ends_before(source: str, ending: Ending) -> bool:
     if ending is Ending.IF_CAPITAL_FOLLOWS:
         return not text.strip(vocabulary.EDGES)[:1].islower()
     return ending is not Ending.NONE
+
+
+def _ends_line(line: str, last: str, source: str) -> bool:
+    """Whether a line ends a sentence though no mark does: a heading, an item of a list, or a short line whose
+    next one begins anew.
+
+    last: its last phrase. source: the next one.
+    """
+    text = source.lstrip()
+    blank = source[: len(source) - len(text)]
+    if "\n" not in blank or _HEADING.match(line):
+        return "\n" in blank
+    begins_anew = text.lstrip(_OPENING)[:1].isupper() or text[:1].isdigit()
+    if not begins_anew or last[-1:] in ",;:-–—" or last.lower() in LEADING_WORDS:
+        return False
+    is_item = _ITEM.match(line) is not None and blank[-1] == "\n"
+    return is_item or len(line.strip()) <= MAX_SHORT_LINE
+
+
+_OPENING = "\"'“‘(["
 
 
 def _ending(phrase: Phrase) -> Ending:

@@ -18,15 +18,15 @@ from tests.support.small_lm import finished, new_generator, utterance
 from tests.text.examples import SENTENCES, random_texts
 
 MODES: tuple[Mode, ...] = ("whole", "segments", "continuous")
-SMALL = "e30dbb3fc7876e7bc6e1241d77f9f3228f0085c15fc73c3ee44f98f14d8043f9"
+SMALL = "74d7b63906215068390661d094fd3f21dc425fa758a6f72d127bb80c26f4dfaf"
 # Of the segments of every text, taken when "1,000" with a wide comma became one number in Chinese, of the
 # built-in, which has its dictionary, when it began to speak Mandarin (CosyVoice 3 speaks more languages); and
 # of the speech tokens of three seeds, of commit e25a51a and networks with heads of 32.
 SEGMENTS = {
-    "built-in": "16a3acd5182d0a376bbf38ab31731bcfeff36a077e2fa73cd601848126f71827",
+    "built-in": "86dd6cfff37e92524a592a90cddafc4cbca578ccb97290d3de9bf37b4a3baa8c",
     "cosyvoice1": SMALL,
     "cosyvoice2": SMALL,
-    "cosyvoice3": "605afd1d7773b80049dc1148a04d0d6534e3507154ba9ce0145ef152e4835c54",
+    "cosyvoice3": "11bd5370f12e2ca87534a7e69d08eb66948d24b28420da01eee9579dae17f64a",
 }
 SPEECH = "5526c7808c9a981279ff3fc513086ec8e7a0ddb7a0630ab1bb99319be698f4dc"
 

@@ -53,6 +53,22 @@ def test_sentences_end_where_they_end(parts: list[str], normalizer: Normalizer) 
     assert sentences(normalizer, between.join(parts)) == parts
 
 
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ["# Soup\n", "Two eggs and\nMilk are enough\n", "- Wait 5 minutes\n", "Then eat"],
+        ["- an item that\n  Goes on\n", "- another\n", "That is all"],
+        ["Bob Smith\n", "12 Main St\n", "Springfield\n\n", "Hello,\nBob"],
+        ["✅ Done\n", "✅ Tested\n", "❌ failed"],
+        ["A line that is longer than any of an address or a poem, as mail has\nMonday is in its second."],
+        ["Roses are\nred\n", "Violets are blue"],
+        ["## 标题\n", "正文"],
+    ],
+)
+def test_lines_end_sentences_unless_they_are_wrapped(parts: list[str], normalizer: Normalizer) -> None:
+    assert sentences(normalizer, "".join(parts)) == [part.strip() for part in parts]
+
+
 @pytest.mark.parametrize("limits", [TINY, SegmentLimits(), EVERY_SENTENCE])
 def test_sources_concatenate_to_the_text(limits: SegmentLimits, normalizer: Normalizer) -> None:
     for text in ALL_SENTENCES + random_texts(800):
