@@ -18,12 +18,14 @@ from firstword.app.text.markup import PICTURE, cell_pause, clean_phrase, is_hear
 from firstword.app.text.multilingual import LANGUAGES as OTHERS
 from firstword.app.text.multilingual.reader import say_other
 from firstword.app.text.phrases import MARK, SILENT_MARKS, SOUND_MARKS, Phrase, blank_between, find_phrases
+from firstword.app.text.sentences import ends_line
 
 # ruff: noqa: RUF001  Chinese punctuation is meant
 
 MAX_CACHED = 2048  # results for single expressions, each of at most some 100 characters
 
 _LINE_BREAK = re.compile(rf"[\w{MARK}][^\S\n]*\n\s*(?:[-*•–#{PICTURE}]+\s*)?(?:\[[ xX]?\]?\s*)?$")
+_LINE_BEFORE = re.compile(rf"(?P<line>[^\n]*)(?P<blank>\n\s*(?:(?:[-+*•◦▪●–#]+|[{PICTURE}]+)\s+)?)$")
 _PAUSES = frozenset("，。！？；：、")
 _NO_FILLERS = dict.fromkeys((0x115F, 0x1160, 0x3164, 0xFFA0))  # invisible, though Unicode calls them letters
 
@@ -72,10 +74,13 @@ class Normalizer:
         return self._said_in_line(phrase, languages.primary_language(language))
 
     def _said_in_line(self, phrase: Phrase, primary: str) -> str:
+        """How a phrase is spoken, behind the mark of a line that ended without one."""
         spoken = self._said(phrase, primary)
-        if spoken and primary in CHINESE and _begins_line(phrase):
-            return f"，{spoken}"
-        return spoken
+        if not spoken or ("\n" not in phrase.source and "\n" not in phrase.before):
+            return spoken
+        if primary in CHINESE:
+            return f"，{spoken}" if _begins_line(phrase) else spoken
+        return f". {spoken}" if _begins_sentence(phrase) else spoken
 
     def _said(self, phrase: Phrase, primary: str) -> str:
         written = phrase.text
@@ -125,10 +130,19 @@ def _is_plain_chinese(text: str) -> bool:
 
 def _begins_line(phrase: Phrase) -> bool:
     """Whether the line before it ends in a word; it may be an item of a list."""
-    if "\n" not in phrase.source and "\n" not in phrase.before:
-        return False
     blank = phrase.source[: len(phrase.source) - len(phrase.source.lstrip())]
     return _LINE_BREAK.search(phrase.before + blank) is not None
+
+
+def _begins_sentence(phrase: Phrase) -> bool:
+    """Whether the line before it ended a sentence without a mark; it may be an item of a list."""
+    found = _LINE_BEFORE.search(
+        phrase.before + phrase.source[: len(phrase.source) - len(phrase.source.lstrip())]
+    )
+    if found is None or not any(map(str.isalnum, found["line"])):
+        return False
+    *_, last = found["line"].split()
+    return last[-1] not in ".!?…,;:" and ends_line(found["line"], last, f"{found['blank']}{phrase.text}")
 
 
 def is_speakable(text: str) -> bool:

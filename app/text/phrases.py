@@ -222,7 +222,15 @@ def find_phrases(text: str, has_ordinal_stops: bool = False) -> list[Phrase]:
 
 def blank_between(left: str, right: str, has_blank: bool) -> str:
     """Return what joins two normalized parts: a blank where the text has one that is kept, else ""."""
-    if not has_blank or not left or not right or right[0] in ",，" or right == "." or not right.strip("!?"):
+    if (
+        not has_blank
+        or not left
+        or not right
+        or right[0] in ",，"
+        or right == "."
+        or right.startswith(". ")
+        or not right.strip("!?")
+    ):
         return ""
     if left[-1] < _LATIN and right[0] < _LATIN:
         return " "

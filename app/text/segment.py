@@ -193,7 +193,8 @@ class Segmenter:
             spoken = source.strip() if is_speakable(clean_phrase(source)) else ""
             return Segment(source, spoken, language)
         spoken = self.normalizer.normalize_phrases(sentence.phrases, language)
-        spoken = spoken.removeprefix("，") if source[:1] == "\n" else spoken  # the line's, if any
+        if "\n" in source[: len(source) - len(source.lstrip())]:
+            spoken = spoken.removeprefix("，").removeprefix(". ")  # the line's, if any
         if not is_speakable(spoken):
             return Segment(source, "", language)
         return Segment(source, self.rules.apply(spoken, language, sentence.is_whole), language)

@@ -15,7 +15,7 @@ from firstword.app.text.multilingual.locales import ARTICLES
 from firstword.app.text.phrases import SILENT_MARKS, Phrase
 
 MIN_FIRST_LENGTH = 4  # a shorter beginning is not worth a segment of its own
-MAX_SHORT_LINE = 48  # characters; a longer one may be prose that was wrapped
+MAX_SHORT_LINE = 32  # characters; a longer one may be prose that was wrapped
 LENGTH_OF_DIGIT = 2  # at least, once it is in words
 
 CLOSING = "\"'”’」』）》】)]"
@@ -25,12 +25,12 @@ _SURE_STOP = re.compile(r"[\w)%°][.!?]+$")
 _ELLIPSIS = re.compile(r"(?:\.\.|…)")
 _COMMA = re.compile(rf"[,;:，、：；—–][{re.escape(_CLOSING_MARKS)}]*$")
 _ONLY_CLOSING = re.compile(rf"[{re.escape(_CLOSING_MARKS)}。！？!?.…{SILENT_MARKS}-\U0010ffff]+")
-_NEW_PARAGRAPH = re.compile(r"\n[^\S\n]*\n|\n[^\S\n]*$")
 _BULLET = re.compile(rf"[-+*•◦▪●–#]+|\d{{1,2}}[.)]|[{PICTURE}]+")
 _HEADING = re.compile(r"\s*#{1,6}\s")
 _ITEM = re.compile(rf"\s*(?:{_BULLET.pattern})\s")
 _ITEM_NUMBER = re.compile(r"\d{1,3}\.")
 _DIGIT = re.compile(r"\d")
+_OPENING = "\"'“‘(["
 
 Encode = Callable[[str], Sequence[int]]
 """A tokenizer's: text to text token ids."""
@@ -112,7 +112,12 @@ class SentenceFinder:
         return sentences
 
     def _ends_before(self, source: str) -> bool:
-        return _ends_before(source, self._ending) or _ends_line(self._line, self._phrases[-1].text, source)
+        """Whether a phrase begins another sentence than the one before it."""
+        if ends_line(self._line, self._phrases[-1].text, source):
+            return True
+        if self._ending is Ending.IF_CAPITAL_FOLLOWS:
+            return not source.lstrip().strip(vocabulary.EDGES)[:1].islower()
+        return self._ending is not Ending.NONE
 
     def _take(self, count: int, is_whole: bool = True) -> Sentence:
         taken = Sentence(tuple(self._phrases[:count]), is_whole)
@@ -159,36 +164,24 @@ class SentenceFinder:
         return self._measured(first) + self._measured(second)
 
 
-def _ends_before(source: str, ending: Ending) -> bool:
-    """Whether a phrase begins another sentence than the one before it, which ended so."""
-    text = source.lstrip()
-    blank = source[: len(source) - len(text)]
-    if _NEW_PARAGRAPH.search(blank):
-        first_word, *_ = text.split(maxsplit=1) or [""]
-        return blank.count("\n") > 1 or _BULLET.fullmatch(first_word) is not None
-    if ending is Ending.IF_CAPITAL_FOLLOWS:
-        return not text.strip(vocabulary.EDGES)[:1].islower()
-    return ending is not Ending.NONE
+def ends_line(line: str, last: str, source: str) -> bool:
+    """Whether a line's end ends a sentence though no mark does.
 
-
-def _ends_line(line: str, last: str, source: str) -> bool:
-    """Whether a line ends a sentence though no mark does: a heading, an item of a list, or a short line whose
-    next one begins anew.
-
-    last: its last phrase. source: the next one.
+    It does before a blank line or an item of a list, and behind a heading, an item, or a short line whose
+    next one begins anew. line: how it begins. last: its last phrase or word. source: the next phrase.
     """
     text = source.lstrip()
     blank = source[: len(source) - len(text)]
-    if "\n" not in blank or _HEADING.match(line):
-        return "\n" in blank
+    if "\n" not in blank:
+        return False
+    first_word, *_ = text.split(maxsplit=1) or [""]
+    if blank.count("\n") > 1 or _BULLET.fullmatch(first_word) or _HEADING.match(line):
+        return True
     begins_anew = text.lstrip(_OPENING)[:1].isupper() or text[:1].isdigit()
     if not begins_anew or last[-1:] in ",;:-–—" or last.lower() in LEADING_WORDS:
         return False
     is_item = _ITEM.match(line) is not None and blank[-1] == "\n"
     return is_item or len(line.strip()) <= MAX_SHORT_LINE
-
-
-_OPENING = "\"'“‘(["
 
 
 def _ending(phrase: Phrase) -> Ending:

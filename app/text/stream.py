@@ -413,7 +413,7 @@ class WordFeed:
         given = [*self._waiting, *segments]
         count = len(given)
         first = max(0 if self._has_given else 1, count - MAX_WAITING)
-        while count > first and given[count - 1].spoken.strip().lower() in waiting_words:
+        while count > first and given[count - 1].spoken.strip(" .").lower() in waiting_words:
             count -= 1
         self._waiting = given[count:]
         self._has_given = bool(waiting_words) and (self._has_given or count > 0)
