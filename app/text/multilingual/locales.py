@@ -285,6 +285,37 @@ FEMININE: Final = frozenset(
     ("копейка", "минута", "libra", "hora", "livre", "minute", "seconde", "sterlina", "ora")
 )
 """Nouns before which "one" has another form."""
+FRACTIONS: Final[Mapping[str, Mapping[str, str]]] = {
+    "de": {
+        **{"1/2": "ein halb", "1/3": "ein Drittel", "2/3": "zwei Drittel"},
+        **{"1/4": "ein Viertel", "3/4": "drei Viertel"},
+    },
+    "es": {
+        **{"1/2": "medio", "1/3": "un tercio", "2/3": "dos tercios"},
+        **{"1/4": "un cuarto", "3/4": "tres cuartos"},
+    },
+    "fr": {
+        **{"1/2": "un demi", "1/3": "un tiers", "2/3": "deux tiers"},
+        **{"1/4": "un quart", "3/4": "trois quarts"},
+    },
+    "it": {
+        **{"1/2": "mezzo", "1/3": "un terzo", "2/3": "due terzi"},
+        **{"1/4": "un quarto", "3/4": "tre quarti"},
+    },
+    "ru": {
+        **{"1/2": "одна вторая", "1/3": "одна треть", "2/3": "две трети"},
+        **{"1/4": "одна четверть", "3/4": "три четверти"},
+    },
+    "ja": {
+        **{"1/2": "二分の一", "1/3": "三分の一", "2/3": "三分の二"},
+        **{"1/4": "四分の一", "3/4": "四分の三"},
+    },
+    "ko": {
+        **{"1/2": "이분의 일", "1/3": "삼분의 일", "2/3": "삼분의 이"},
+        **{"1/4": "사분의 일", "3/4": "사분의 삼"},
+    },
+}
+"""Of an amount; others are left as they are."""
 NATIVE: Final[Mapping[str, str]] = {
     **{
         "1": "한",
@@ -337,5 +368,8 @@ ARTICLES: Final = frozenset(
     ]
 )
 """Behind one of these a German number with a stop is an ordinal."""
+NEUTER: Final = frozenset(
+    ["Kilo", "Kilogramm", "Pfund", "Glas", "Stück", "Jahr", "Gramm", "Dutzend", "Paket"]
+)
 WEAK: Final = frozenset(["am", "vom", "zum", "im", "beim", "den", "dem", "einen", "einem"])
 """Behind one of these its ending is -en."""

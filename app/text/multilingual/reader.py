@@ -1,14 +1,19 @@
 """Read a phrase in one of the languages: its numbers in words, everything else as it is."""
 
 from firstword.app.text.multilingual import LANGUAGES
+from firstword.app.text.multilingual.locales import LOCALES
 from firstword.app.text.multilingual.tagger import Tag, tag
 from firstword.app.text.multilingual.verbalizer import verbalize
 from firstword.app.text.phrases import Phrase
+
+_WAVES = tuple("~〜\uff5e")
 
 
 def say_other(text: str, phrase: Phrase, language: str) -> str:
     """Return how a phrase is spoken. text: the phrase, cleaned; language: one of LANGUAGES."""
     assert language in LANGUAGES, language
+    if text in _WAVES and phrase.previous[-1:].isdecimal() and phrase.following[:1].isdecimal():
+        return LOCALES[language].to
     if not any(character.isdecimal() for character in text):
         return text
     spoken, written = "", ""
@@ -21,7 +26,8 @@ def say_other(text: str, phrase: Phrase, language: str) -> str:
             if isinstance(part, Tag)
             else part
         )
-        if is_spaced and spoken[-1:].isalnum() and more[:1].isalnum() and not _is_ending(part):
+        is_joined = _is_ending(part) or more == LOCALES["ko"].to
+        if is_spaced and spoken[-1:].isalnum() and more[:1].isalnum() and not is_joined:
             spoken += " "
         spoken += more
         written += source

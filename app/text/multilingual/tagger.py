@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from firstword.app.text.multilingual.locales import ARTICLES, COUNTERS, LOCALES
+from firstword.app.text.multilingual.locales import ARTICLES, COUNTERS, FRACTIONS, LOCALES
 from firstword.app.text.phrases import Phrase
 
 
@@ -62,7 +62,11 @@ def _rules(language: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
         ("money.behind", rf"(?<![\w.,]){amount}\s?{sign}(?!\w)"),
         ("measure.percent", rf"(?<![\w.,]){amount}\s?%"),
         ("measure.unit", rf"(?<![\w.,]){amount}\s?(?P<unit>{_alternatives(locale.units)})(?![\w²³/])"),
-        ("range.to", r"(?<=\d)\s?[-–]\s?(?=\d)"),
+        ("range.to", rf"(?<=\d)\s?[-–{'~〜～' if language in ('ja', 'ko') else ''}]\s?(?=\d)"),
+        (
+            "fraction.common",
+            rf"(?<![\w.,/])(?P<fraction>{_alternatives(FRACTIONS[language])})(?![0-9A-Za-z/])",
+        ),
         ("cardinal.minus", r"(?<![\w)])[-−](?=\d)"),
         ("cardinal.decimal", rf"(?<![\w.,])(?P<whole>{whole}){decimal}(?P<decimals>\d+)(?![\d.])"),
         ("cardinal.number", rf"(?P<whole>{whole})"),
@@ -89,13 +93,13 @@ def _rules(language: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
     elif language == "ko":
         rows = [row for row in rows if row[0] not in ("time.letter", "date.named")]
         rows.insert(
-            0, ("cardinal.native", rf"(?<![\d.,:])(?P<number>[1-9]\d?) ?(?P<counter>{COUNTERS})(?!간의)")
+            0, ("cardinal.native", rf"(?<![\d.,:제])(?P<number>[1-9]\d?) ?(?P<counter>{COUNTERS})(?!간의)")
         )
         rows.insert(0, ("date.month", r"(?<!\d)(?P<month>6|10)월"))
     return tuple((form, re.compile(pattern)) for form, pattern in rows)  # fmt: skip
 
 
-_FIRST = re.compile(r"[0-9+\-−–\s€$£₽¥￥₩]|CHF")
+_FIRST = re.compile(r"[0-9+\-−–~〜～\s€$£₽¥￥₩]|CHF")
 
 
 def tag(text: str, phrase: Phrase, language: str) -> Iterator[Tag | str]:
@@ -123,4 +127,4 @@ def _is_meant(form: str, found: re.Match[str], phrase: Phrase) -> bool:
         return 1 <= int(found["month"]) <= 12 and 1 <= int(found["day"]) <= 31
     if form == "ordinal.number" and "ending" not in found.groupdict():
         return phrase.previous.lower() in ARTICLES
-    return True
+    return form != "cardinal.native" or phrase.previous != "제"  # "the second"

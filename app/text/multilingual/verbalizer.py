@@ -5,7 +5,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from firstword.app.text.multilingual.locales import FEMININE, LOCALES, NATIVE, WEAK, Forms
+from firstword.app.text.multilingual.locales import FEMININE, FRACTIONS, LOCALES, NATIVE, NEUTER, WEAK, Forms
 from firstword.app.text.multilingual.tagger import Tag
 
 Fields = Mapping[str, str | None]
@@ -29,6 +29,8 @@ def verbalize(tag: Tag, language: str, previous: str, following: str) -> str:
         return _measure(fields, form, language)
     if kind == "ordinal":
         return _ordinal(fields, language, previous)
+    if kind == "fraction":
+        return _fraction(tag.text, language, following)
     if form == "native":
         return f"{_native(_of(fields, 'number'))} {fields['counter']}"
     if form == "minus":
@@ -127,6 +129,15 @@ def _number(fields: Fields, language: str) -> str:
         if language == "ja"
         else (f"{_cardinal(whole, language)} {point} {behind}")
     )
+
+
+def _fraction(written: str, language: str, noun: str) -> str:
+    """noun: what stands behind it, whose gender "half" follows as far as its ending tells."""
+    if written == "1/2" and language == "de" and noun[:1].isupper():
+        return "eine halbe" if noun.endswith("e") else f"ein halbe{'s' if noun in NEUTER else 'r'}"
+    if written == "1/2" and language in ("es", "it") and noun.endswith("a"):
+        return "media" if language == "es" else "mezza"
+    return FRACTIONS[language][written]
 
 
 def _form_of(forms: Forms, digits: str) -> str:
