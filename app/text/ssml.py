@@ -130,12 +130,12 @@ class SsmlReader:
 
     def _characters(self, data: str) -> None:
         self._skip_to_event()
-        if self._text.startswith(data):
+        if self._text[:1] in ("\n", "\r"):  # a blank as any other, at which no sentence ends
+            self._give("\r\n" if self._text[:2] == "\r\n" else self._text[:1], " ")
+        elif self._text.startswith(data):
             self._give(data, None)
         elif self._text[:1] == "&":
             self._give(self._text[: self._text.index(";") + 1], data)
-        elif self._text[:1] == "\r":
-            self._give("\r\n" if self._text[:2] == "\r\n" else "\r", data)
         else:  # a lone surrogate was fed as something else
             self._give(self._text[: len(data)], None)
 

@@ -87,7 +87,8 @@ def part_values(part: Part) -> list[object]:
         ('<say-as interpret-as="time">19h05</say-as>', ["19:05"]),
         ('<say-as interpret-as="currency">USD 45.30</say-as>', ["45.30 USD"]),
         ("<laughter>Ha [breath]</laughter><desc>x</desc> <strong>no</strong>", None),
-        ("<![CDATA[<b> & ]]>\r\nx", ["<b> & \nx"]),
+        ("<![CDATA[<b> & ]]>\r\nx", ["<b> &  x"]),
+        ("Hello\n  Bob", ["Hello   Bob"]),
         ("[pause:1s]", [("Pause", 1.0)]),
     ],
 )
