@@ -250,10 +250,15 @@ def is_house_and_room(found: Match, phrase: Phrase) -> bool:
 
 
 def is_dynasty(found: Match, phrase: Phrase) -> bool:
-    """ "唐朝(618-907)"."""
+    """ "唐朝(618-907)" and "李白(701—762)"."""
     before = text_before(found, phrase).rstrip("(（ ")
     is_in_brackets = before != text_before(found, phrase) and text_ahead(found, phrase)[:1] in (")", "）")
-    return is_in_brackets and before.endswith(contexts.DYNASTIES) and int(found["first"]) < int(found["last"])
+    years = int(found["last"]) - int(found["first"])
+    is_life = 14 < years < 100 and _NAMED.search(before) is not None
+    return is_in_brackets and years > 0 and (is_life or before.endswith(contexts.DYNASTIES))
+
+
+_NAMED = re.compile(rf"(?:^|[^\u4e00-\u9fff]|诗人|皇帝)[{contexts.SURNAMES}][\u4e00-\u9fff]{{1,2}}$")
 
 
 def is_cited_year(found: Match, phrase: Phrase) -> bool:
@@ -380,7 +385,7 @@ def is_score(found: Match, phrase: Phrase) -> bool:
     if is_falling and re.match(contexts.SCORES_FALLING, following):
         return not text_before(found, phrase).endswith("第")
     is_of_part = re.search(r"第[\d一二三四五六七]+[节局盘场]$", text_before(found, phrase)) is not None
-    if is_of_part or _is_next_set(found, phrase):
+    if is_of_part or _is_next_set(found, phrase) or _is_set_in_brackets(found, phrase):
         return True
     if ":" in found[0] or re.search(f"(?:{contexts.NO_SCORED})$", text_before(found, phrase)):
         return False
@@ -406,6 +411,17 @@ def _is_next_set(found: Match, phrase: Phrase) -> bool:
         return max(low, high) in (6, 7)  # of tennis: "6-4、3-6"
     is_behind = last is not None and (last[2] == ":" or int(last[1]) > int(last[3]))
     return is_behind and min(low, high) >= 5 and max(low, high) in contexts.SET_POINTS and "比" not in before
+
+
+def _is_set_in_brackets(found: Match, phrase: Phrase) -> bool:
+    """Of those behind a score: "3:1(25-21、23-25…)"."""
+    is_behind = _SETS_BEFORE.search(text_before(found, phrase)) is not None
+    return is_behind and max(int(found["low"]), int(found["high"])) >= 6
+
+
+_SETS_BEFORE = re.compile(
+    r"(?:\d[:：-]\d|[一二三四\d]比[零一二三\d])\s?[(（](?:\d{1,2}[-:]\d{1,2}[、，,；;\s]{1,2})*$"
+)
 
 
 def is_figure(found: Match, phrase: Phrase) -> bool:
@@ -450,6 +466,14 @@ def is_range_of_codes(found: Match, phrase: Phrase) -> bool:
     half = (len(low) + 1) // 2
     is_round = low.endswith(("00", "01")) and high.endswith("0")
     return (low[:half] == high[:half] or is_round) and behind(contexts.CODES)(found, phrase)
+
+
+def is_no_emergency(found: Match, phrase: Phrase) -> bool:
+    """ "满120减20" and "90-110", not "打110或120", "120来了" or "110、119"."""
+    before = text_before(found, phrase)[-14:]
+    is_listed = text_ahead(found, phrase).startswith("、") and re.search(r"\d\D{1,3}$", before) is None
+    is_called = is_listed or re.search(contexts.CALLED, before) is not None
+    return not is_called and re.match(contexts.CALLING, text_ahead(found, phrase).lstrip()) is None
 
 
 def is_code_of_length(found: Match, phrase: Phrase) -> bool:
@@ -515,8 +539,36 @@ def is_no_tally(found: Match, phrase: Phrase) -> bool:
     return is_date(found, phrase) and not behind("KDA|战绩|数据|K/D/A")(found, phrase)
 
 
+def is_floor(found: Match, phrase: Phrase) -> bool:
+    """ "12/33层", of a house, no part."""
+    return 5 < int(found["pages"]) >= int(found["page"])
+
+
+def is_day_with_time(found: Match, phrase: Phrase) -> bool:
+    """ "11.1 00:00-11.3 23:59"."""
+    return is_date(found, phrase) and _TIMED.search(text_before(found, phrase)) is not None
+
+
+_TIMED = re.compile(r"(?:时间|日期|活动|:\d\d\s?[-–—~～至到])[:：]?\s?$")
+
+
 def is_next_month(found: Match, phrase: Phrase) -> bool:
     return int(found["next"]) == int(found["month"]) + 1 <= 12
+
+
+def is_of_series(found: Match, phrase: Phrase) -> bool:
+    """ "Windows 10/11" and "iPhone 14/15"."""
+    return re.search(rf"(?<![A-Za-z])(?:{contexts.SERIES})\s?$", text_before(found, phrase)) is not None
+
+
+def is_of_gauge(found: Match, phrase: Phrase) -> bool:
+    """ "HP: 350/500"."""
+    return re.search(rf"(?:{contexts.GAUGES})\s?[:：]?\s?$", text_before(found, phrase)) is not None
+
+
+def is_forecast(found: Match, phrase: Phrase) -> bool:
+    """ "周日晴，0/10℃"."""
+    return re.search(contexts.FORECASTS, text_before(found, phrase)[-12:]) is not None
 
 
 def is_next_year(found: Match, phrase: Phrase) -> bool:

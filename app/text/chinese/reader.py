@@ -14,7 +14,7 @@ from firstword.app.text.english.reader import VULGAR
 from firstword.app.text.factorials import part_factorials
 from firstword.app.text.phrases import UNSPACED, Phrase
 
-# ruff: noqa: RUF001  Chinese punctuation is meant
+# ruff: noqa: RUF001, RUF002  Chinese punctuation is meant
 
 _NUMERIC = re.compile(r"[0-9Ⅰ-ⅿ①-⒛❶-❿㈠-㈩㊀-㊉²³⁰¹⁴-⁹^=]")
 _VALUED_ZEROS = re.compile(r"(?<=[0-9])\.0+(?=\s?[元块])")
@@ -22,7 +22,7 @@ _SIGN = re.compile("|".join(re.escape(sign) for sign in contexts.SIGNS))
 _WORD_SIGNS = re.compile(r"(?<=[A-Za-z])(?<![0-9][A-Za-z])(?<![0-9][A-Za-z]{2})(?<!/h)[-_](?=[0-9])")
 _LONG_WORD_SIGNS = re.compile(r"(?<=[A-Za-z]{2})[-_](?=[0-9])")
 _PER = re.compile(
-    rf"(?:(?<=[元块角分币镑刀美港日韩次克升米里时])|(?<=[元块]起)|(?<=[0-9零一二三四五六七八九十百千万][kKwW])(?=/(?:[月年天]|平(?![方台板日时常均])))|(?<=[0-9][人片粒转毛r步下帧跳拍])|(?:(?<=[0-9][GMT度])|(?<=[GMKT]B))(?=/[月年天秒人](?:$|[^\u4e00-\u9fff]|[起左以的]))|(?<=[0-9])(?=/(?:斤|公斤|小时|升)(?:$|[^\u4e00-\u9fff]))|(?<=万)(?=/(?:[年月人]|平(?![米方])))|(?<=[元块]/人)|(?:(?<=[0-9]{{2}})|(?<=\.[0-9])|(?<=一百[一二]十)|(?<=一百[一二]十[二四九]))(?=/(?:月|年|天|晚|位|人|小时|课时|节|单|件|份|斤|张|次)(?:$|[^\u4e00-\u9fff]|[起的左以])))/(?=[0-9]*(?:{contexts.PER}))"
+    rf"(?:(?<=[元块角分币镑刀美港日韩次克升米里时])|(?<=[元块]起)|(?<=[0-9零一二三四五六七八九十百千万][kKwW])(?=/(?:[月年天]|平(?![方台板日时常均])))|(?<=[0-9][人片粒转毛r步下帧跳拍])|(?:(?<=[0-9][GMT度])|(?<=[GMKT]B))(?=/[月年天秒人](?:$|[^\u4e00-\u9fff]|[起左以的]))|(?<=[0-9])(?=/(?:斤|公斤|小时|升)(?:$|[^\u4e00-\u9fff]))|(?<=万)(?=/(?:[年月人]|平(?![米方])))|(?<=[元块]/人)|(?:(?<=[0-9]{{2}})|(?<=\.[0-9])|(?<=一百[一二]十)|(?<=一百[一二]十[二四九]))(?=/(?:月|年|天|晚|位|人|小时|课时|节|单|件|份|斤|张|次)(?:$|[^\u4e00-\u9fff]|[起的左以])))/(?=百?[万千]|[0-9]*(?:{contexts.PER}))"
 )
 _PER_NONE = re.compile("/(?=周[一二三四五六日末])")
 _UNITS = "|".join(sorted(contexts.PER_UNITS, key=len, reverse=True))
@@ -56,6 +56,8 @@ _UNIT_BEFORE = re.compile(r"[元块角分]/[(][\u4e00-\u9fff]{1,3}(?P<times>·[\
 """Of "元/(人·天)", whose parts are phrases."""
 _DIAMETER = re.compile("[∅⌀](?=[0-9])")
 _LIMIT = re.compile("(?<![A-Za-z])(?P<letter>[a-zA-Z])(?:→|-?->)(?=[-+−]?[0-9]|[-+−]?∞)")
+_BRACKETED = re.compile(r"(?<![A-Za-z])[(](?P<unit>[A-Za-z°℃℉μΩ/²³]{1,6})[)]")
+_BEFORE_UNIT = re.compile("(?:[零一二两三四五六七八九十百千万亿几半每以（]|多少|单位[是为:：]?)$")
 _ROMAN_NAME = re.compile("III?|VIII?|XI{1,3}|XIV|XVI{0,3}|XIX")
 _RISE = re.compile(r"[↑↓](?=\s?[￥¥$]?\d)")
 _TIMES = re.compile("(?<=[0-9][\u4e00-\u9fff])[*](?=[0-9])")
@@ -73,6 +75,7 @@ _LISTED_BEFORE = re.compile(rf"(?:[^\u4e00-\u9fff]|{contexts.LISTING})$")
 _REST = re.compile(r"(?<=[0-9])\s?(?:…{1,2}|\.{3,6})\s?(?=[0-9])")
 """Before what a division leaves: "12÷5=2……2"."""
 _DIFFERENCE = re.compile("[xyzabmn][²³]?-[xyzabmn][²³]?(?:[-+][a-z])?")
+_RATIO = re.compile(r"[a-zA-Z](?::[a-zA-Z]){1,2}(?P<value>=[\d:]+)?")
 _BEFORE_DIFFERENCE = ("求", "计算", "则", "已知", "即", "得", "当")
 _COMPARED = re.compile("(?<![A-Za-z])(?P<first>[a-z])-(?P<last>[a-z])(?=[<>≤≥≠])")
 _FACTORIAL = re.compile(r"(?<=[0-9n])!(?=\s=)|(?<=^n)!$")
@@ -91,7 +94,9 @@ _OPTION = re.compile("(?P<dashes>--?)(?P<name>[A-Za-z][A-Za-z-]*)")
 _MODULE = re.compile(r"(?!www)[a-z][a-z0-9_]+(?:\.[a-z][a-z0-9_]+)+")
 _NUMBER_SIGN = re.compile(
     "(?<=[0-9])#(?=汽油|柴油|油|楼|栋|宿舍|机|厂房|车间|仓|炉|泵|门|电梯|线|桥|井|库|会议)"
+    "|(?<=(?<![0-9#])9[258])#(?=[每加涨降上下跌为和与、的])"
 )
+_NUMBERED = re.compile(r"(?<![#\d])\d{1,3}#")
 _HALVES = {"AM": "上午", "PM": "下午", "A.M.": "上午", "P.M.": "下午", "a.m.": "上午", "p.m.": "下午"}
 _CLOCK = re.compile(r"\d{1,2}[:：]\d\d")
 _HALF_TOLD = re.compile(f"(?:{contexts.HALVES_TOLD})$")
@@ -195,8 +200,8 @@ def _signs_in_words(phrase: Phrase, text: str) -> str:
     """Signs that letters or digits on both sides decide, as they are said."""
     if not text.isascii():
         text = _with_plain_signs(text)
-    if "·" in text and "/" in text:
-        text = _PER_BOTH.sub(_per_both, text)
+    if "(" in text or "·" in text:
+        text = _PER_BOTH.sub(_per_both, _BRACKETED.sub(lambda found: _in_brackets(found, phrase), text))
     if "-" in text or "～" in text or "~" in text:
         text = _letters_in_words(_ALPHABET.sub(r"\g<first>到\g<last>", text), phrase)
     if "." in text and _MODULE.fullmatch(text):
@@ -205,8 +210,8 @@ def _signs_in_words(phrase: Phrase, text: str) -> str:
         text = _APART.sub(r"\g<decimal>，", _BLANK_BEHIND_DIGIT.sub("", text))
     if "÷" in text and "=" in text:
         text = _REST.sub("余", text)
-    if "-" in text:
-        text = _differences_in_words(text, phrase)
+    if "-" in text or ":" in text:
+        text = _terms_in_words(text, phrase)
     if "!" in text and ("=" in text or text == "n!"):
         text = _FACTORIAL.sub("的阶乘", part_factorials(text))
     if text[-1:] in ("L", "M"):
@@ -223,8 +228,11 @@ def _letters_in_words(text: str, phrase: Phrase) -> str:
     return text if phrase.before.endswith(("欧米伽", "欧米茄")) else _LETTER_MINUS.sub("减", text)
 
 
-def _differences_in_words(text: str, phrase: Phrase) -> str:
-    """ "求x-y" and "x-y>0", not "设x-y平面"."""
+def _terms_in_words(text: str, phrase: Phrase) -> str:
+    """ "求x-y", "x-y>0" and "a:b=3:4", not "设x-y平面"."""
+    if ":" in text and (ratio := _RATIO.fullmatch(text)):
+        is_told = ratio["value"] or phrase.before.endswith((*_BEFORE_DIFFERENCE, "比"))
+        return text.replace(":", "比") if is_told else text
     if _DIFFERENCE.fullmatch(text) and phrase.before.endswith(_BEFORE_DIFFERENCE):
         return text.replace("-", "减")
     return _COMPARED.sub(r"\g<first>减\g<last>", text)
@@ -266,8 +274,10 @@ def _beside(text: str, phrase: Phrase) -> str | None:
         return _HALVES[text]
     if text in ("am", "pm") and _CLOCK.match(phrase.following):
         return "" if _HALF_TOLD.search(phrase.before) else _HALVES[text.upper()]
-    if text[-1] == "#" and len(text) < 5 and text[:-1].isdecimal() and "#" not in phrase.before:
+    if text[-1] == "#" and len(text) < 5 and text[:-1].isdecimal() and not _is_in_hashes(phrase.before):
         return f"{cardinal(text[:-1])}{'井' if phrase.before.endswith('按') else '号'}"
+    if (unit := _named_unit(text.rstrip(",;.!?)"), phrase)) is not None:
+        return unit + text[len(text.rstrip(",;.!?)")) :]
     if text[0] in "IVX" and _is_numeral(text, phrase):
         is_king = phrase.before.endswith(contexts.KINGS) and phrase.following[:1] != "世"
         return f"{cardinal(str(roman_value(text)))}{'世' if is_king else ''}"
@@ -280,6 +290,31 @@ def _beside(text: str, phrase: Phrase) -> str | None:
     if text[0] == "/" and (unit := text[1:].rstrip(",;.!?)")) in contexts.UNITS:
         return f"每{contexts.UNITS[unit]}{text[1 + len(unit) :]}"
     return _of_unit(text, phrase) if text in ("·", ")") else _of_commands(text, phrase)
+
+
+def _in_brackets(found: re.Match[str], phrase: Phrase) -> str:
+    """ "体重(kg)", "时间(s)" and "大学物理(II)", where the brackets are of the phrase."""
+    before, unit = f"{phrase.before}{found.string[: found.start()]}".rstrip(), found["unit"]
+    if _ROMAN.fullmatch(unit) and before.endswith(contexts.ROMAN_COURSES):
+        return f"({cardinal(str(roman_value(unit)))})"
+    if before[-1:] in tuple(contexts.QUANTITIES.get(unit, "")):
+        return f"({contexts.UNITS[unit]})"
+    return f"({contexts.NAMED_UNITS.get(unit, unit)})"
+
+
+def _named_unit(unit: str, phrase: Phrase) -> str | None:
+    """ "几kg", "体重（kg）" and "单位：kg", a phrase; None: no unit, or letters."""
+    before = phrase.before.rstrip()
+    if before[-1:] == "（" and before[-2:-1] in tuple(contexts.QUANTITIES.get(unit, "")):
+        return contexts.UNITS[unit]
+    if "/" in unit or _BEFORE_UNIT.search(before):
+        return contexts.NAMED_UNITS.get(unit)
+    return None
+
+
+def _is_in_hashes(before: str) -> bool:
+    """Whether a hash opens there: "#11#", not "92#和95#"."""
+    return "#" in _NUMBERED.sub("", before)
 
 
 def _of_unit(text: str, phrase: Phrase) -> str | None:
@@ -311,10 +346,21 @@ def _is_numeral(text: str, phrase: Phrase) -> bool:
         return True
     if phrase.following[:1] == "世" and _CENTURY.fullmatch(text):
         return True
+    if _ROMAN.fullmatch(text) and _is_part_of_title(phrase):
+        return True
     is_named = not phrase.has_blank and "\u4e00" <= phrase.before[-1:] < "\ua000"
     name = _ROMAN_LISTED.sub("", phrase.before)
     is_called = is_named and not name.endswith(contexts.NO_ROMAN)
     return is_called and _ROMAN_NAME.fullmatch(text) is not None
+
+
+def _is_part_of_title(phrase: Phrase) -> bool:
+    """ "文明VI", "《大学英语IV》" and "高等数学（II）"."""
+    ahead = phrase.following[:1]
+    if phrase.before.endswith("（") and ahead == "）":
+        return phrase.before[:-1].rstrip().endswith(contexts.ROMAN_COURSES)
+    is_in_title = ahead == "》" and not phrase.before.endswith(("《", *contexts.NO_ROMAN))
+    return is_in_title or phrase.before.endswith(contexts.ROMAN_SERIES)
 
 
 def _of_commands(text: str, phrase: Phrase) -> str | None:

@@ -23,6 +23,7 @@ NEEDS: Final = {
             "serial.tire",
             "date.day",
             "serial.page",
+            "range.degrees",
         ),
         "/",
     ),
@@ -172,6 +173,17 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         conditions.is_pressure,
     ),
     ("fraction.division", r"(?P<above>\d+)/(?P<below>\d+)(?=\s?=)", conditions.is_division),
+    (
+        "range.degrees",
+        r"(?<![\w./])(?P<low>[-−]?\d{1,2})/(?P<high>[-−]?\d{1,2})\s?(?:℃|°C)",
+        conditions.is_forecast,
+    ),
+    (
+        "serial.slashes",
+        r"(?<![\d.,/])\d{1,2}/\d{1,2}(?![\d/.%日号]|上市|发[布售]|[首开预]售)",
+        conditions.is_of_series,
+    ),
+    ("serial.slashes", r"(?<![\d.,/])\d{1,6}/\d{1,6}(?![\d/.%日号的])", conditions.is_of_gauge),
     ("time.always", r"(?<![\d.,/])24/7(?:/365)?(?![\d/])", None),
     (
         "fraction.mixed",
@@ -238,6 +250,11 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         conditions.is_date,
     ),
     ("serial.page", r"(?P<page>\d+)/(?P<pages>\d+)(?=(?P<kind>[页天章集课关]))", conditions.is_ordinal),
+    (
+        "serial.page",
+        r"(?<![\d./])(?P<page>\d{1,2})/(?P<pages>\d{1,2})(?=(?P<kind>层)(?!高))",
+        conditions.is_floor,
+    ),
     ("ordinal.number", r"(?:\d{1,3}(?:,\d{3})+|\d+)(?![\d.])", conditions.is_ordinal),
     ("ordinal.latin", r"(?<![\w.])(?P<number>\d+)(?:st|nd|rd|th)(?![A-Za-z])", None),
     ("cardinal.number", rf"(?<![\d.])[3-9]\d00(?=年)|(?<![\d.])[1-9]0(?={contexts.AFTER_TOMORROW})", None),
@@ -399,6 +416,11 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"(?![\d.%:,年月日人个名口元万亿条件份笔单多余]|\s[个件份笔单条])",
         conditions.behind(contexts.CODES),
     ),
+    (
+        "cardinal.number",
+        rf"(?<![\w.,]){_EMERGENCY}(?![\d.%:,]|/\d|\s?[A-Za-z]|\s?[-–—~～至到]\s?[\d.]+%)",
+        conditions.is_no_emergency,
+    ),
     ("cardinal.number", r"(?<![\w.,])111(?![\d.%:/,]|\s?[A-Za-z])", None),
     ("serial.code", r"(?<![\d.,-])\d{4}(?: \d{4}){2,}(?: \d{1,4})?(?![\d.])", None),
     ("serial.code", r"(?<![\d.,:])0\d+(?![\d.%:,年月日号/-])", None),
@@ -439,6 +461,11 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         "date.next_month",
         r"(?<![\d/.\s])(?P<month>\d{1,2})/(?P<next>\d{1,2})(?=月(?:$|[^\u4e00-\u9fff]|[份中底初末的上下间去就天气出开是在有可放会要或]))",
         conditions.is_next_month,
+    ),
+    (
+        "date.month_day",
+        r"(?<![\d./])(?P<month>1[0-2]|[1-9])\.(?P<day>\d{1,2})(?=\s\d{1,2}:\d\d)",
+        conditions.is_day_with_time,
     ),
     (
         "date.full",
@@ -534,7 +561,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "date.season",
-        r"(?<!\d)(?P<first>[1-9]\d\d)\s?[-–—~～]\s?(?P<last>[1-9]\d{2,3})(?!\d)",
+        r"(?<!\d)(?P<first>[1-9]\d{2,3})\s?[-–—~～]\s?(?P<last>[1-9]\d{2,3})(?!\d)",
         conditions.is_dynasty,
     ),
     (
@@ -755,7 +782,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.to", rf"(?<![A-Za-z0-9])(?:{contexts.TO})(?![A-Za-z0-9])", None),
     (
         "cardinal.two",
-        r"(?<=[A-Z])2(?=余|次)|(?<=\b[A-Z])2(?=[线栋座楼层区口馆航站级档幢单号厅型类班组队场门路])",
+        r"(?<=[A-Z])2(?=余|次|起|下|点|步|家|轮|倍|条|部|所|项|处|平|大)|(?<=\b[A-Z])2(?=[线栋座楼层区口馆航站级档幢单号厅型类班组队场门路])",
         None,
     ),
     ("cardinal.two", rf"(?<![\d.])2(?={contexts.NEVER_PAIRED})|(?<=排)2(?=[座号])", None),
@@ -771,6 +798,11 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("cardinal.two", r"(?<![\d.])2(?=代)", conditions.is_behind_latin),
     ("cardinal.two", r"(?<![\d.])2(?=次)", conditions.is_of_session),
     ("cardinal.pair", rf"(?<![\d.:])(?<!/)2(?={contexts.PAIRED})", conditions.is_counted),
+    (
+        "cardinal.pair",
+        r"(?<![\d.:/])2(?=[声枪拳])",
+        conditions.behind("响|叫|鸣|喊|敲了|叫了|打了|开了"),
+    ),
     ("cardinal.two", r"(?<![\w.:/-])2(?=\s?[-–—~～至到]\s?\d{1,2}(?:月|年级|班|号|楼|日|环|线))", None),
     (
         "cardinal.pair",

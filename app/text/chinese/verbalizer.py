@@ -229,6 +229,10 @@ def _between(fields: Fields, word: str, first: str, second: str) -> str:
     return f"{cardinal(_of(fields, first))}{word}{cardinal(_of(fields, second))}"
 
 
+def _signed(digits: str) -> str:
+    return f"负{cardinal(digits[1:])}" if digits[0] in "-−" else cardinal(digits)
+
+
 def _minutes_and_seconds(fields: Fields, text: str) -> str:
     seconds = fields["seconds"] or fields.get("seconds_typed")
     spoken = f"{cardinal(_of(fields, 'minutes'))}分"
@@ -270,6 +274,9 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "date.holidays": lambda fields, text: "到".join(
         f"{cardinal(_of(fields, f'{end}month'))}月{cardinal(_of(fields, f'{end}day'))}日"
         for end in ("", "last_")
+    ),
+    "range.degrees": lambda fields, text: (
+        f"{_signed(_of(fields, 'low'))}到{_signed(_of(fields, 'high'))}摄氏度"
     ),
     "range.score": lambda fields, text: _between(fields, "比", "low", "high"),
     "measure.pressure": lambda fields, text: (
