@@ -659,6 +659,11 @@ def is_reduced_fraction(found: Match, phrase: Phrase) -> bool:
 _OF_CHARGERS = frozenset(("V", "W", "A", "Hz", "MHz", "GHz"))  # "3/5V"
 
 
+def is_behind_room(found: Match, phrase: Phrase) -> bool:
+    """ "教室305" and "会议室1203", not "教室有305"."""
+    return re.search(rf"(?:{contexts.ROOMS})\s?[:：]?\s?$", text_before(found, phrase)) is not None
+
+
 def is_room(found: Match, phrase: Phrase) -> bool:
     """ "305房间", not "有500房间" of a hotel."""
     before = text_before(found, phrase).rstrip()[-1:]

@@ -44,6 +44,7 @@ NEEDS: Final = {
     **{
         "measure.inches": '"″n',
         "time.minute": "'′",
+        "decimal.scientific": "eE",
         "fraction.thousandths": "‰",
         "fraction.percents": "%",
         "fraction.percent": "%",
@@ -132,6 +133,11 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("telephone.extension", r"\d{2,6}(?!\d|[人名个])", conditions.behind(contexts.EXTENSIONS)),
     ("telephone.extension", r"\d{1,5}(?!\d)", conditions.is_extension),
     ("serial.room", r"(?<![\d.,])\d{3,4}(?=室|号房|房(?![屋价子东客间]))", None),
+    (
+        "serial.room",
+        rf"(?<![\d.,])(?!\d+00(?!\d))\d{{3,4}}(?![\d.,:%/~～–—-]|\s?[{contexts.COUNTING}间平多余张套至到]|\s?[A-Za-z])",
+        conditions.is_behind_room,
+    ),
     ("serial.hex", r"(?<![\w:])[\dA-Fa-f]{2}(?::[\dA-Fa-f]{2}){5}(?![\w:])", None),
     ("serial.room", rf"(?<![\d.,])\d{{3,4}}(?={contexts.ROOMS})", conditions.is_room),
     ("serial.room", r"(?<![\d.,])\d{3,4}(?![\d.户人家个平米㎡多余元万])", conditions.is_behind_house),
@@ -146,6 +152,13 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     ("serial.hyphen", r"\d{5,}(?:-\d{2,})+(?![\d.%])", conditions.behind(contexts.CODES)),
     ("serial.hyphen", r"(?<=A)3\d0-[1-9]00|(?<=B)7\d7-\d{1,3}|(?<=ISO )8859-\d{1,2}", None),
+    ("measure.amount", r"(?<=\b[AD]C)(?P<number>\d+(?:\.\d+)?)(?P<unit>V)(?![A-Za-z\d])", None),
+    (
+        "decimal.scientific",
+        r"(?<![\w.])(?P<number>\d+(?:\.\d+)?)(?:e|E(?=[-+−]))(?P<power>[-+−]?\d{1,3})(?![\w.])",
+        None,
+    ),
+    ("serial.beside", r"(?<=V)\s?[~～]\s?(?=\d{2}(?:/\d\d)?\s?Hz)", None),
     ("cardinal.number", r"(?<=车)[1-9]\d?(?=[A-F](?![A-Za-z]))|(?<=[A-Z] )\d{1,3}(?=A(?![A-Za-z]))", None),
     ("serial.beside", r"(?<=\d)-(?=0\d\d(?!\d))", None),
     ("cardinal.hundreds", r"(?<![\d.,])10{2,4}(?![\d.,])", conditions.is_about_hundreds),
@@ -534,6 +547,11 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         conditions.is_no_formula,
     ),
     ("serial.tire", r"(?<![\d/])(?P<width>\d{3})/(?P<share>\d\d)\s?Z?R(?P<rim>\d\d)(?!\d)", None),
+    (
+        "serial.slashes",
+        r"(?<=\b[LCT])(?P<first>\d{1,2})/(?P<last>\d{1,2})(?![\w./])",
+        conditions.is_next_year,
+    ),
     ("serial.slashes", r"(?<![\w./])\d{1,3}(?:/\d{1,3}){2,4}(?![\w./])", None),
     ("serial.slashes", r"(?<![\w./])(?P<same>(?!1[0-2]/)\d{2,4})/(?P=same)(?![\w./])", None),
     (
@@ -665,7 +683,11 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         rf"(?:{_alternatives(contexts.CURRENCIES)})?{_AMOUNT}{_SCALE}(?P<end>{_OF_MONEY})?",
         None,
     ),
-    ("money.western", rf"{_SIGN}\s?{_AMOUNT}\s?(?P<western>bn|[kKmMB]|{contexts.WESTERN})(?![A-Za-z])", None),
+    (
+        "money.western",
+        rf"{_SIGN}\s?{_AMOUNT}\s?(?P<western>bn|[kKmMBT]|{contexts.WESTERN})(?![A-Za-z])",
+        None,
+    ),
     ("money.amount", rf"{_SIGN}\s?(?P<minus>[-−])?{_AMOUNT}\s?{_SCALE}(?P<end>{_OF_MONEY})?", None),
     ("money.whole", rf"(?<![\d.,])(?P<number>\d+)\.00?(?=\s?[百千万亿]*(?:{_OF_MONEY}))", None),
     ("serial.tail", rf"(?<=\d秒)\d\d(?={contexts.RECORDED})", conditions.is_record),
@@ -716,6 +738,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"(?:(?<=\.\d)|(?<=\.\d\d))/(?=\d+\.\d)|(?<=%)/(?=\d+(?:\.\d+)?%)|(?<=:\d)/(?=\d:\d)|(?<=[A-Z])/(?=\d+[GT]B?(?![A-Za-z]))",
         None,
     ),
+    ("formula.beside", r"(?<=\d([\u4e00-\u9fff]))/(?=\d+\1(?![\d/]))", None),
     ("formula.divided", r"(?<=\d)\s?÷\s?(?=\d)", None),
     (
         "measure.hourly",

@@ -21,7 +21,7 @@ _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻−", "0123456789--")
 _UNITS_OF_TIME = {"h": "小时", "m": "分", "s": "秒"}
 _HALF_YEARS = {"1": "上", "2": "下"}
 _HALVES = {"a": "上午", "p": "下午"}
-_WESTERN = {"k": 10**3, "th": 10**3, "m": 10**6, "b": 10**9, "bn": 10**9, "tr": 10**12}
+_WESTERN = {"k": 10**3, "th": 10**3, "m": 10**6, "b": 10**9, "bn": 10**9, "t": 10**12, "tr": 10**12}
 _GROUPS = ("", "万", "亿", "万亿")
 
 
@@ -382,6 +382,9 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "money.whole": lambda fields, text: counted(_of(fields, "number")),
     "money.range": _range_of_money,
     "money.western": _western_money,
+    "decimal.scientific": lambda fields, text: (
+        f"{cardinal(_of(fields, 'number'))}乘十的{_signed(_of(fields, 'power').lstrip('+'))}次方"
+    ),
     "formula.power": _power,
     "formula.raised": lambda fields, text: f"的{_power(fields, text).removeprefix('的')}",
     "formula.measured": lambda fields, text: (
