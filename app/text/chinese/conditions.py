@@ -635,6 +635,11 @@ def is_model(found: Match, phrase: Phrase) -> bool:
     return text_before(found, phrase).endswith(tuple(contexts.MODELS.split("|")))
 
 
+def is_of_model(found: Match, phrase: Phrase) -> bool:
+    """ "歼-35A", of no amperes."""
+    return text_before(found, phrase).rstrip("-−").endswith(tuple(contexts.MODELS.split("|")))
+
+
 def is_in_building(found: Match, phrase: Phrase) -> bool:
     """ "A座-1903" and "3栋-2单元-501", not "1单元-2单元"."""
     part = re.search(r"[A-Za-z\d](?P<kind>座|[栋幢]|单元|号楼)$", text_before(found, phrase))
@@ -688,7 +693,7 @@ def is_earned(found: Match, phrase: Phrase) -> bool:
 
 
 _EARNED = re.compile(
-    rf"(?:{contexts.EARNED})(?:[是为约近超达过了:：]|超过)?\s?(?:[\d.]+[wW万]?[-–—~～至到])?$"
+    rf"(?:{contexts.EARNED})(?:[是为约近超达过了破:：]|超过|突破|达到)?\s?(?:[\d.]+[wW万]?[-–—~～至到])?$"
 )
 _POWER = re.compile("(?:功率|快充|功耗|待机).{0,9}$")
 
@@ -789,6 +794,17 @@ def is_shopping(found: Match, phrase: Phrase) -> bool:
     """ "双11.11", not "一双9.9元"."""
     before = text_before(found, phrase)
     return before.endswith("双") and before[-2:-1] not in tuple("一这那买每两几")
+
+
+def is_of_words(found: Match, phrase: Phrase) -> bool:
+    """The sign of "甲=乙-5" and "面积=底×高/2"."""
+    return re.search(contexts.FORMULA_OF_WORDS, text_before(found, phrase)) is not None
+
+
+def is_quoted_reply(found: Match, phrase: Phrase) -> bool:
+    """ "回复“666”领取"."""
+    is_told = re.search(rf"(?:{contexts.REPLIED})[:：]?\s?[“\"「]$", text_before(found, phrase)) is not None
+    return is_told and text_ahead(found, phrase)[:1] in ("”", '"', "」")
 
 
 def has_equals(found: Match, phrase: Phrase) -> bool:

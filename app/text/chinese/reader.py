@@ -22,7 +22,7 @@ _SIGN = re.compile("|".join(re.escape(sign) for sign in contexts.SIGNS))
 _WORD_SIGNS = re.compile(r"(?<=[A-Za-z])(?<![0-9][A-Za-z])(?<![0-9][A-Za-z]{2})(?<!/h)[-_](?=[0-9])")
 _LONG_WORD_SIGNS = re.compile(r"(?<=[A-Za-z]{2})[-_](?=[0-9])")
 _PER = re.compile(
-    rf"(?:(?<=[元块角分币镑刀美港日韩次克升米里时])|(?<=[元块]起)|(?<=[0-9零一二三四五六七八九十百千万][kKwW])(?=/(?:[月年天]|平(?![方台板日时常均])))|(?<=[0-9][人片粒转毛r步下帧跳拍])|(?<=[0-9两]{contexts.SERVED})(?=/(?:[^0-9]|[0-9]+[天周月年次]))|(?:(?<=[0-9][GMT度])|(?<=[GMKT]B))(?=/[月年天秒人](?:$|[^\u4e00-\u9fff]|[起左以的]))|(?<=[0-9])(?=/(?:斤|公斤|小时|升)(?:$|[^\u4e00-\u9fff]))|(?<=万)(?=/(?:[年月人]|平(?![米方])))|(?<=[元块]/人)|(?:(?<=[0-9]{{2}})|(?<=\.[0-9])|(?<=一百[一二]十)|(?<=一百[一二]十[二四九]))(?=/(?:月|年|天|晚|位|人|小时|课时|节|单|件|份|斤|张|次)(?:$|[^\u4e00-\u9fff]|[起的左以])))/(?=百?[万千]|[0-9]*(?:{contexts.PER}))"
+    rf"(?:(?<=[元块角分币镑刀美港日韩次克升米里时卡斤吨])|(?<=[元块]起)|(?<=[0-9零一二三四五六七八九十百千万][kKwW])(?=/(?:[月年天]|平(?![方台板日时常均])))|(?<=[0-9][人片粒转毛r步下帧跳拍])|(?<=[0-9零一二两三四五六七八九十百千]{contexts.SERVED})(?=/(?:[^0-9]|[0-9]+[天周月年次]))|(?:(?<=[0-9][GMT度])|(?<=[GMKT]B))(?=/[月年天秒人](?:$|[^\u4e00-\u9fff]|[起左以的]))|(?<=[0-9])(?=/(?:斤|公斤|小时|升)(?:$|[^\u4e00-\u9fff]))|(?<=万)(?=/(?:[年月人]|平(?![米方])))|(?<=[元块]/人)|(?:(?<=[0-9]{{2}})|(?<=\.[0-9])|(?<=一百[一二]十)|(?<=一百[一二]十[二四九]))(?=/(?:月|年|天|晚|位|人|小时|课时|节|单|件|份|斤|张|次)(?:$|[^\u4e00-\u9fff]|[起的左以])))/(?=百?[万千]|[0-9零一二两三四五六七八九十百千]*(?:{contexts.PER}))"
 )
 _PER_NONE = re.compile("/(?=周[一二三四五六日末])")
 _UNITS = "|".join(sorted(contexts.PER_UNITS, key=len, reverse=True))
@@ -96,6 +96,11 @@ _NUMBER_SIGN = re.compile(
     "(?<=[0-9])#(?=汽油|柴油|油|楼|栋|宿舍|机|厂房|车间|仓|炉|泵|门|电梯|线|桥|井|库|会议)"
     "|(?<=(?<![0-9#])9[258])#(?=[每加涨降上下跌为和与、的])"
 )
+_FORMULA_SIGN = re.compile(r"(?P<before>[)]?)(?P<sign>[-−–/*])(?P<ahead>[(]?)")
+_FORMULA = re.compile(contexts.FORMULA_OF_WORDS)
+_SIGNS_OF_WORDS = {"-": "减", "−": "减", "–": "减", "/": "除以", "*": "乘"}
+_STAR = re.compile(r"(?<![*])[*](?![*])")
+_PRODUCT = re.compile(r"(?<=[a-zA-Z0-9)])[*](?=[a-zA-Z0-9(])")
 _NUMBERED = re.compile(r"(?<![#\d])\d{1,3}#")
 _HALVES = {"AM": "上午", "PM": "下午", "A.M.": "上午", "P.M.": "下午", "a.m.": "上午", "p.m.": "下午"}
 _CLOCK = re.compile(r"\d{1,2}[:：]\d\d")
@@ -121,11 +126,20 @@ def say_arrows(text: str, phrase: Phrase) -> str:
         return "，" if phrase.previous and phrase.following else ""
     if "*" in text:
         text = _TIMES.sub("×", text)  # it marks no words
+        if "=" in text:
+            text = _PRODUCT.sub("×", text)
+        elif text[0] in "*)" and "**" not in text and _is_in_product(phrase.before):
+            text = text.replace("*", "×", 1)
     if "↑" in text or "↓" in text:
         text = _RISE.sub(lambda arrow: _risen(arrow, phrase), text)
     if "→" in text:
         text = _LIMIT.sub(r"\g<letter>趋于", text)
     return _ARROW.sub("，", _ARROW_OF_DIGITS.sub("到", text))
+
+
+def _is_in_product(before: str) -> bool:
+    """Behind words of a formula in which no mark opens: "总价=单价*数量"."""
+    return _FORMULA.search(before) is not None and not _STAR.search(before.rpartition("=")[0])
 
 
 def _risen(arrow: re.Match[str], phrase: Phrase) -> str:
@@ -261,8 +275,8 @@ def _per_both(per: re.Match[str]) -> str:
 
 def _beside(text: str, phrase: Phrase) -> str | None:
     """A dash, a slash, half a day or a numeral that its neighbors decide; None: the phrase is none."""
-    if text in _TILL and _is_till(text, phrase):
-        return "到"
+    if (sign := _sign_between(text, phrase)) is not None:
+        return sign
     if text in _DASHES:
         if "\n" in phrase.source:
             return ""  # of a list's item
@@ -323,6 +337,16 @@ def _of_unit(text: str, phrase: Phrase) -> str | None:
     if unit is None or (unit["times"] is None) == (text == ")"):
         return None
     return "每" if text == "·" else ""
+
+
+def _sign_between(text: str, phrase: Phrase) -> str | None:
+    """A dash as "到", or a sign of a formula of words: "利润=收入-成本"."""
+    if text in _TILL and _is_till(text, phrase):
+        return "到"
+    found = _FORMULA_SIGN.fullmatch(text)
+    if found is None or not _FORMULA.search(f"{phrase.before}{found['before']}"):
+        return None
+    return f"{found['before']}{_SIGNS_OF_WORDS[found['sign']]}{found['ahead']}"
 
 
 def _is_till(text: str, phrase: Phrase) -> bool:

@@ -60,7 +60,7 @@ NEEDS: Final = {
     },
     **{
         "cardinal.separated": ",",
-        "formula.divided": "÷",
+        "formula.divided": "÷/",
         "formula.beside": "/",
         "formula.power": "^",
         "date.zeros": "0",
@@ -152,6 +152,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     ("serial.hyphen", r"\d{5,}(?:-\d{2,})+(?![\d.%])", conditions.behind(contexts.CODES)),
     ("serial.hyphen", r"(?<=A)3\d0-[1-9]00|(?<=B)7\d7-\d{1,3}|(?<=ISO )8859-\d{1,2}", None),
+    ("cardinal.number", r"(?<![\d.])\d{1,3}(?=[A-Z]{1,2}(?![A-Za-z\d]))", conditions.is_of_model),
     ("measure.amount", r"(?<=\b[AD]C)(?P<number>\d+(?:\.\d+)?)(?P<unit>V)(?![A-Za-z\d])", None),
     (
         "decimal.scientific",
@@ -159,6 +160,8 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         None,
     ),
     ("serial.beside", r"(?<=V)\s?[~～]\s?(?=\d{2}(?:/\d\d)?\s?Hz)", None),
+    ("serial.code", r"\d{2,}(?!\d)", conditions.is_quoted_reply),
+    ("serial.code", r"\d{2,6}(?=[到至]\s?\d{5})", conditions.behind("发送")),
     ("cardinal.number", r"(?<=车)[1-9]\d?(?=[A-F](?![A-Za-z]))|(?<=[A-Z] )\d{1,3}(?=A(?![A-Za-z]))", None),
     ("serial.beside", r"(?<=\d)-(?=0\d\d(?!\d))", None),
     ("cardinal.hundreds", r"(?<![\d.,])10{2,4}(?![\d.,])", conditions.is_about_hundreds),
@@ -184,6 +187,11 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         "measure.pressure",
         r"(?<!\d)(?P<above>\d{2,3})/(?P<below>\d{2,3})(?P<unit>\s?(?:mmHg|毫米汞柱))?(?![\d/])",
         conditions.is_pressure,
+    ),
+    (
+        "fraction.plain",
+        rf"(?<![\w.,/])(?P<above>[1-9])/(?P<below>[2-9])(?!(?:{_LISTED})(?![A-Za-z]))(?=[a-zA-Z]{{1,3}}[²³^)]|[a-z]{{2}}(?![A-Za-z]))",
+        conditions.has_equals,
     ),
     ("fraction.division", r"(?P<above>\d+)/(?P<below>\d+)(?=\s?=)", conditions.is_division),
     (
@@ -719,6 +727,8 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"(?<![A-Za-z]{2})(?<=[a-zA-Z²³)])\s?[-–−]\s?(?=\d|[a-zA-Z(](?![A-Za-z]))",
         conditions.has_equals,
     ),
+    ("formula.minus", r"[-−](?=\d)", conditions.is_of_words),
+    ("formula.minus", r"(?<=\d)\s?[-–−]\s?(?=[\u4e00-\u9fff])", conditions.has_equals),
     ("formula.minus", r"(?<=\d[nxyab])\s?[-−]\s?(?=\d+(?![\dA-Za-z]))", None),
     ("formula.to", r"(?<=[\w)])\^\(?(?P<power>[a-z])(?![a-z])\)?", None),
     ("cardinal.minus", r"(?<==)\s?[-−](?=[a-zA-Z√(])", None),
@@ -739,7 +749,9 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         None,
     ),
     ("formula.beside", r"(?<=\d([\u4e00-\u9fff]))/(?=\d+\1(?![\d/]))", None),
-    ("formula.divided", r"(?<=\d)\s?÷\s?(?=\d)", None),
+    ("formula.divided", r"\s?÷\s?(?=\d)", None),
+    ("formula.divided", r"(?<=[a-z)])(?<![A-Za-z]{2})/(?=\d)", conditions.has_equals),
+    ("formula.divided", r"/(?=\d)", conditions.is_of_words),
     (
         "measure.hourly",
         rf"(?<![\w.])(?:(?P<low>\d+(?:\.\d+)?)\s?[-–—~～至到]\s?)?{_AMOUNT}\s?(?:km/h|KM/H)(?![A-Za-z])",
