@@ -315,6 +315,11 @@ def is_behind_word(found: Match, phrase: Phrase) -> bool:
     return text_before(found, phrase)[-1:].isalpha()
 
 
+def is_bracketed(found: Match, phrase: Phrase) -> bool:
+    """ "3.4%（+1.3pp）"."""
+    return text_before(found, phrase)[-1:] in ("(", "（")
+
+
 def is_added(found: Match, phrase: Phrase) -> bool:
     """ "主机+2个手柄", not "同比+12" or "记作+3米"."""
     is_apart = phrase.has_blank and not found.start()
@@ -523,7 +528,7 @@ def is_day_of_year(found: Match, phrase: Phrase) -> bool:
     return not is_part and ahead[:1] not in _OF_PROGRESS and is_told
 
 
-_DAY_TOLD = re.compile("(?:今天|昨天|明天|后天|最[晚迟早]|(?:周|星期)[一二三四五六日天])是?$")
+_DAY_TOLD = re.compile(r"(?:今天|昨天|明天|后天|最[晚迟早]|(?:周|星期)[一二三四五六日天])(?:是|\s?[（(])?$")
 _OF_PROGRESS = frozenset("人位名个集章话件题页台份套单天次")  # behind "报名10/20"
 
 

@@ -26,7 +26,9 @@ _PER = re.compile(
 )
 _PER_NONE = re.compile("/(?=周[一二三四五六日末])")
 _UNITS = "|".join(sorted(contexts.PER_UNITS, key=len, reverse=True))
-_PER_UNIT = re.compile(rf"(?<=[元块角分币镑刀铢盾方])/(?P<unit>{_UNITS})(?![\w/²³])", re.ASCII)
+_PER_UNIT = re.compile(
+    rf"(?<=[元块角分币镑刀铢盾方次粒片支滴喷袋颗瓶包个台件下])/(?P<unit>{_UNITS})(?![\w/²³])", re.ASCII
+)
 _SLASH = re.compile("(?<=[\u3400-\u9fffA-Za-z])/(?=[\u3400-\u9fffA-Za-z])")
 _QUOTIENT = re.compile(
     r"(?<![A-Za-z][A-Za-z])(?<=[A-Za-z零一二三四五六七八九十百千])/(?=[A-Za-z](?![A-Za-z]))"
@@ -101,6 +103,7 @@ _FORMULA = re.compile(contexts.FORMULA_OF_WORDS)
 _SIGNS_OF_WORDS = {"-": "减", "−": "减", "–": "减", "/": "除以", "*": "乘"}
 _STAR = re.compile(r"(?<![*])[*](?![*])")
 _PRODUCT = re.compile(r"(?<=[a-zA-Z0-9)])[*](?=[a-zA-Z0-9(])")
+_DOSES = tuple("次粒片支滴喷袋颗瓶包")
 _NUMBERED = re.compile(r"(?<![#\d])\d{1,3}#")
 _HALVES = {"AM": "上午", "PM": "下午", "A.M.": "上午", "P.M.": "下午", "a.m.": "上午", "p.m.": "下午"}
 _CLOCK = re.compile(r"\d{1,2}[:：]\d\d")
@@ -301,8 +304,9 @@ def _beside(text: str, phrase: Phrase) -> str | None:
         and "\u3400" <= phrase.following[:1] < "\ua000"
     ):
         return "，"  # a path through menus
-    if text[0] == "/" and (unit := text[1:].rstrip(",;.!?)")) in contexts.UNITS:
-        return f"每{contexts.UNITS[unit]}{text[1 + len(unit) :]}"
+    units = contexts.PER_UNITS if phrase.before.endswith(_DOSES) else contexts.UNITS  # "d" is a day of doses
+    if text[0] == "/" and (unit := text[1:].rstrip(",;.!?)")) in units:
+        return f"每{units[unit]}{text[1 + len(unit) :]}"
     return _of_unit(text, phrase) if text in ("·", ")") else _of_commands(text, phrase)
 
 

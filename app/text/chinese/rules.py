@@ -138,6 +138,8 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         rf"(?<![\d.,])(?!\d+00(?!\d))\d{{3,4}}(?![\d.,:%/~～–—-]|\s?[{contexts.COUNTING}间平多余张套至到]|\s?[A-Za-z])",
         conditions.is_behind_room,
     ),
+    ("serial.room", r"(?<![\d.,])\d{3}(?=区)", conditions.behind("看台|内场|体育场|体育馆|场馆")),
+    ("serial.code", r"(?<![\d.,])0\d\d(?=号)", None),
     ("serial.hex", r"(?<![\w:])[\dA-Fa-f]{2}(?::[\dA-Fa-f]{2}){5}(?![\w:])", None),
     ("serial.room", rf"(?<![\d.,])\d{{3,4}}(?={contexts.ROOMS})", conditions.is_room),
     ("serial.room", r"(?<![\d.,])\d{3,4}(?![\d.户人家个平米㎡多余元万])", conditions.is_behind_house),
@@ -292,6 +294,11 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         "telephone.known",
         rf"(?<![\w.,])\d{{3,6}}(?![\d.%:/,-]|\s?[{contexts.COUNTING}多余通遍回下])",
         conditions.behind("拨打|拨|撥打|撥|致电|呼叫"),
+    ),
+    (
+        "telephone.known",
+        rf"(?<![\w.,])123\d\d(?![\d.%:/,-]|\s?[{contexts.COUNTING}多余起例宗])",
+        conditions.behind("咨询|投诉|举报|援助|维权|监督|求助"),
     ),
     (
         "telephone.known",
@@ -693,7 +700,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "money.western",
-        rf"{_SIGN}\s?{_AMOUNT}\s?(?P<western>bn|[kKmMBT]|{contexts.WESTERN})(?![A-Za-z])",
+        rf"{_SIGN}\s?{_AMOUNT}\s?(?P<western>bn|[kKmMBTwW]|{contexts.WESTERN})(?![A-Za-z])",
         None,
     ),
     ("money.amount", rf"{_SIGN}\s?(?P<minus>[-−])?{_AMOUNT}\s?{_SCALE}(?P<end>{_OF_MONEY})?", None),
@@ -738,6 +745,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("formula.plus", r"(?<=[\d%])\s?\+\s?(?=\d)", None),
     ("formula.plus", r"(?<=[A-Za-z)）.…²³])\+(?=\d)", None),
     ("cardinal.plus", r"(?<![\w%.)）])\+(?=\d{1,3}/\d)", None),
+    ("cardinal.plus", r"(?<![^(（])\+(?=\d)", conditions.is_bracketed),
     ("cardinal.plus", r"\+(?=\d+(?:\.\d+)?\s?(?:℃|°|摄氏))", conditions.is_behind_word),
     ("formula.plus", rf"\+(?=\d+(?:\.\d+)?(?![\d.]|\s?{_TEMPERATURE}))", conditions.is_added),
     ("formula.times", r"(?<=\d)\s?·\s?(?=\d)", conditions.has_equals),
@@ -841,7 +849,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("cardinal.two", r"(?<![\w.:/-])2(?=\s?[-–—~～至到]\s?\d{1,2}(?:月|年级|班|号|楼|日|环|线))", None),
     (
         "cardinal.pair",
-        r"(?<![\w.:/-])2(?=\s?[-–—~～至到]\s?[3-9]\s?"
+        r"(?<![\w.:/-])2(?=\s?[-–—~～至到]\s?(?:[3-9]|[1-9]\d)\s?"
         rf"(?:(?:[ckm]?m|k?g|mg|m?[lL]|h|min|s|t)(?![A-Za-z\d])|[个天名位件张只本岁人]|周(?!年)|年(?!级)|小时|分钟|秒|{contexts.PAIRED}))",
         conditions.is_counted,
     ),
@@ -869,7 +877,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("range.to", r"(?:(?<=([A-Z])\d)|(?<=([A-Z])\d\d))\s?[-–—~～]\s?(?=(?:\1|\2)\d)", None),
     ("range.till", r"\s?[-–—~～]\s?(?=至今)", None),
     ("range.to", r"(?:(?<=\d)|(?<=\d[\u4e00-\u9fff]))\s?[-–—~～]\s?(?=第\d)", None),
-    ("range.to", r"(?<=([年月]))\s?[-–—~～]\s?(?=(?:公元)?前?\d{1,4}(?:\1|年\d{1,2}月))", None),
+    ("range.to", r"(?<=([年月]))\s?[-–—~～]\s?(?=约?(?:公元)?前?\d{1,4}(?:\1|年\d{1,2}月))", None),
     ("range.to", r"(?<=\d)\s?[-–—~～]\s?(?=(?:周|星期|礼拜)[\d一二三四五六日天])", None),
     ("range.to", r"(?<=\d)\s?[-–—]\s?(?=(?:公元)?前\d{1,4}年)", None),
     ("range.to", r"(?<=\d[kKwW])\s?[-–—]\s?(?=\d+(?:\.\d+)?[kKwW])", None),
