@@ -380,13 +380,16 @@ def is_extension(found: Match, phrase: Phrase) -> bool:
 def is_score(found: Match, phrase: Phrase) -> bool:
     """ "以3-1获胜", "皇马3-1巴萨", "男女比2:10"; a range goes up."""
     following = text_ahead(found, phrase).lstrip()
-    if following.startswith(contexts.NO_SCORES) or not _OF_FORMULAS.isdisjoint(found.string):
+    is_counted = following.startswith(contexts.NO_SCORES) and not re.match(contexts.TEAMS, following)
+    if is_counted or not _OF_FORMULAS.isdisjoint(found.string):
         return False
     if found["low"][0] == "0" < found["low"]:
         return len(found["high"]) < 3 and behind(contexts.SCORED)(found, phrase)
     if re.match(contexts.SCORES, following) or behind(contexts.SCORED)(found, phrase):
         return True
     is_falling = int(found["low"]) > int(found["high"]) or found["low"] == "0"
+    if ":" in found[0] and (int(found["low"]) >= 100 or int(found["high"]) >= 60):
+        return True  # no time of day
     if is_falling and re.match(contexts.SCORES_FALLING, following):
         return not text_before(found, phrase).endswith("第")
     is_of_part = re.search(r"第[\d一二三四五六七]+[节局盘场]$", text_before(found, phrase)) is not None

@@ -114,6 +114,7 @@ _CENTURY = re.compile("X{0,2}(?:IX|IV|V?I{0,3})")
 _ARROW = re.compile("(?<=[A-Za-z])(?:→|⇒|-?->|=>)(?=[A-Za-z])")
 _ARROW_OF_DIGITS = re.compile(
     "(?:(?<=[0-9])|(?<=[0-9][A-Za-z%℃元岁万人个])|(?<=[0-9][A-Za-z]{2})|(?<=[0-9][a-z]{3}))(?:→|⇒|-?->|=>)(?=[0-9])"
+    r"|(?<=[0-9])(?:→|⇒|-?->|=>)(?=[A-Za-z]{1,3}\.?[0-9])"
 )
 _COUNTED = tuple("元块多余右十百千万亿")  # before "RMB"
 _DASHES = ("-", "–", "—", "--")
@@ -293,8 +294,8 @@ def _beside(text: str, phrase: Phrase) -> str | None:
         return "" if _HALF_TOLD.search(phrase.before) else _HALVES[text.upper()]
     if text[-1] == "#" and len(text) < 5 and text[:-1].isdecimal() and not _is_in_hashes(phrase.before):
         return f"{cardinal(text[:-1])}{'井' if phrase.before.endswith('按') else '号'}"
-    if (unit := _named_unit(text.rstrip(",;.!?)"), phrase)) is not None:
-        return unit + text[len(text.rstrip(",;.!?)")) :]
+    if (name := _named_unit(text.rstrip(",;.!?)"), phrase)) is not None:
+        return name + text[len(text.rstrip(",;.!?)")) :]
     if text[0] in "IVX" and _is_numeral(text, phrase):
         is_king = phrase.before.endswith(contexts.KINGS) and phrase.following[:1] != "世"
         return f"{cardinal(str(roman_value(text)))}{'世' if is_king else ''}"

@@ -138,6 +138,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         rf"(?<![\d.,])(?!\d+00(?!\d))\d{{3,4}}(?![\d.,:%/~～–—-]|\s?[{contexts.COUNTING}间平多余张套至到]|\s?[A-Za-z])",
         conditions.is_behind_room,
     ),
+    ("serial.code", r"(?<![\d.,])(?:19|20)\d\d(?=第)", conditions.behind("字")),
     ("serial.room", r"(?<![\d.,])\d{3}(?=区)", conditions.behind("看台|内场|体育场|体育馆|场馆")),
     ("serial.code", r"(?<![\d.,])0\d\d(?=号)", None),
     ("serial.hex", r"(?<![\w:])[\dA-Fa-f]{2}(?::[\dA-Fa-f]{2}){5}(?![\w:])", None),
@@ -272,6 +273,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         rf"(?<![\d.])(?P<month>[1-9])[./](?P<day>\d{{1,2}})(?={contexts.EVENTS})",
         conditions.is_date,
     ),
+    ("serial.code", r"(?:0\d\d|20[0-4]\d\d{3})(?=期)", conditions.is_ordinal),
     ("serial.page", r"(?P<page>\d+)/(?P<pages>\d+)(?=(?P<kind>[页天章集课关]))", conditions.is_ordinal),
     (
         "serial.page",
@@ -825,7 +827,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.to", rf"(?<![A-Za-z0-9])(?:{contexts.TO})(?![A-Za-z0-9])", None),
     (
         "cardinal.two",
-        r"(?<=[A-Z])2(?=余|次|起|下|点|步|家|轮|倍|条|部|所|项|处|平|大)|(?<=\b[A-Z])2(?=[线栋座楼层区口馆航站级档幢单号厅型类班组队场门路])",
+        r"(?<=[A-Z])2(?=余|次|起|下|点|轮|倍|平|大|条件|部分|项目|处理|家族)|(?<=\b[A-Z])2(?=[线栋座楼层区口馆航站级档幢单号厅型类班组队场门路])",
         None,
     ),
     ("cardinal.two", rf"(?<![\d.])2(?={contexts.NEVER_PAIRED})|(?<=排)2(?=[座号])", None),
