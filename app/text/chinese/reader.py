@@ -22,12 +22,13 @@ _SIGN = re.compile("|".join(re.escape(sign) for sign in contexts.SIGNS))
 _WORD_SIGNS = re.compile(r"(?<=[A-Za-z])(?<![0-9][A-Za-z])(?<![0-9][A-Za-z]{2})(?<!/h)[-_](?=[0-9])")
 _LONG_WORD_SIGNS = re.compile(r"(?<=[A-Za-z]{2})[-_](?=[0-9])")
 _PER = re.compile(
-    rf"(?:(?<=[元块角分币镑刀美港日韩次克升米里时卡斤吨])|(?<=[元块]起)|(?<=[0-9零一二三四五六七八九十百千万][kKwW])(?=/(?:[月年天]|平(?![方台板日时常均])))|(?<=[0-9][人片粒转毛r步下帧跳拍])|(?<=[0-9零一二两三四五六七八九十百千]{contexts.SERVED})(?=/(?:[^0-9]|[0-9]+[天周月年次]))|(?:(?<=[0-9][GMT度])|(?<=[GMKT]B))(?=/[月年天秒人](?:$|[^\u4e00-\u9fff]|[起左以的]))|(?<=[0-9])(?=/(?:斤|公斤|小时|升)(?:$|[^\u4e00-\u9fff]))|(?<=万)(?=/(?:[年月人]|平(?![米方])))|(?<=[元块]/人)|(?:(?<=[0-9]{{2}})|(?<=\.[0-9])|(?<=一百[一二]十)|(?<=一百[一二]十[二四九]))(?=/(?:月|年|天|晚|位|人|小时|课时|节|单|件|份|斤|张|次)(?:$|[^\u4e00-\u9fff]|[起的左以])))/(?=百?[万千]|[0-9零一二两三四五六七八九十百千]*(?:{contexts.PER}))"
+    rf"(?:(?<=[元块角分币镑刀美港日韩次克升米里时卡斤吨])|(?<=[元块]起)|(?<=[0-9零一二三四五六七八九十百千万][kKwW])(?=/(?:[月年天]|平(?![方台板日时常均])))|(?<=[0-9][人片粒转毛r步下帧跳拍])|(?<=[0-9零一二两三四五六七八九十百千万亿]{contexts.SERVED})(?=/(?:[^0-9]|[0-9]+[天周月年次]))|(?:(?<=[0-9][GMT度])|(?<=[GMKT]B))(?=/[月年天秒人](?:$|[^\u4e00-\u9fff]|[起左以的]))|(?<=[0-9])(?=/(?:斤|公斤|小时|升)(?:$|[^\u4e00-\u9fff]))|(?<=万)(?=/(?:[年月人]|平(?![米方])))|(?<=[元块]/人)|(?:(?<=分钟)|(?<=秒))(?=/[^0-9零一二两三四五六七八九十])|(?:(?<=[0-9]{{2}})|(?<=\.[0-9])|(?<=一百[一二]十)|(?<=一百[一二]十[二四九]))(?=/(?:月|年|天|晚|位|人|小时|课时|节|单|件|份|斤|张|次)(?:$|[^\u4e00-\u9fff]|[起的左以])))/(?=百?[万千]|[0-9零一二两三四五六七八九十百千]*(?:{contexts.PER}))"
 )
 _PER_NONE = re.compile("/(?=周[一二三四五六日末])")
 _UNITS = "|".join(sorted(contexts.PER_UNITS, key=len, reverse=True))
 _PER_UNIT = re.compile(
-    rf"(?<=[元块角分币镑刀铢盾方次粒片支滴喷袋颗瓶包个台件下])/(?P<unit>{_UNITS})(?![\w/²³])", re.ASCII
+    rf"(?<=[元块角分币镑刀铢盾方次粒片支滴喷袋颗瓶包个台件下])/(?P<unit>{_UNITS})(?![\w²³]|/(?![\u3400-\u9fff]))",
+    re.ASCII,
 )
 _SLASH = re.compile("(?<=[\u3400-\u9fffA-Za-z])/(?=[\u3400-\u9fffA-Za-z])")
 _QUOTIENT = re.compile(
@@ -41,7 +42,7 @@ _ALPHABET = re.compile(
 _SHARP = re.compile(r"(?<![A-Za-z])(?P<letter>[CF])#")
 _LEADING_POINT = re.compile(r"(?<![\w.])\.(?=[A-Za-z])|(?<![\w.$￥¥€£])\.(?=[0-9])")
 _LEADING_DECIMALS = re.compile(r"(?<![\w.%$￥¥€£])\.(?=[0-9]{2})|(?<![0-9].)(?<=[$￥¥€£])\.(?=[0-9])")
-_DAY = re.compile(r"(?:周|星期|礼拜)[一二三四五六日天]\s?$|月\s?$")
+_DAY = re.compile(r"(?:周|星期|礼拜)[一二三四五六日天][早晚]?\s?$|月\s?$")
 _HOUR = re.compile(r"\d\s?[点时分日号月]\s?$")
 _WRITTEN = {**VULGAR, ord("∼"): "~", ord("﹣"): "-", ord("ⁿ"): "^n", ord("ₙ"): "n"}
 _LETTER_MINUS = re.compile(
@@ -96,6 +97,7 @@ _OPTION = re.compile("(?P<dashes>--?)(?P<name>[A-Za-z][A-Za-z-]*)")
 _MODULE = re.compile(r"(?!www)[a-z][a-z0-9_]+(?:\.[a-z][a-z0-9_]+)+")
 _NUMBER_SIGN = re.compile(
     "(?<=[0-9])#(?=汽油|柴油|油|楼|栋|宿舍|机|厂房|车间|仓|炉|泵|门|电梯|线|桥|井|库|会议)"
+    r"|(?<=[0-9])#(?=\s?[-–—~～至到]\s?\d+#)"
     "|(?<=(?<![0-9#])9[258])#(?=[每加涨降上下跌为和与、的])"
 )
 _FORMULA_SIGN = re.compile(r"(?P<before>[)]?)(?P<sign>[-−–/*])(?P<ahead>[(]?)")
@@ -103,7 +105,9 @@ _FORMULA = re.compile(contexts.FORMULA_OF_WORDS)
 _SIGNS_OF_WORDS = {"-": "减", "−": "减", "–": "减", "/": "除以", "*": "乘"}
 _STAR = re.compile(r"(?<![*])[*](?![*])")
 _PRODUCT = re.compile(r"(?<=[a-zA-Z0-9)])[*](?=[a-zA-Z0-9(])")
-_DOSES = tuple("次粒片支滴喷袋颗瓶包")
+_WEEKDAYS = re.compile("(?:周|星期)[一二三四五六](?:/周?[二三四五六])*$")
+_LONG_DASH = re.compile("(?<=[0-9])——(?=[0-9])")
+_DOSES = tuple("次粒片支滴喷袋颗瓶包元块")
 _NUMBERED = re.compile(r"(?<![#\d])\d{1,3}#")
 _HALVES = {"AM": "上午", "PM": "下午", "A.M.": "上午", "P.M.": "下午", "a.m.": "上午", "p.m.": "下午"}
 _CLOCK = re.compile(r"\d{1,2}[:：]\d\d")
@@ -170,7 +174,7 @@ def say_chinese(text: str, phrase: Phrase, wetext: Callable[[str], str]) -> str:
         spoken = "".join(verbalize(part) if isinstance(part, Tag) else part for part in parts)
         if "/" in spoken:
             spoken = _PER_NONE.sub(" ", spoken)
-            spoken = _PER_UNIT.sub(lambda per: f"每{contexts.PER_UNITS[per['unit']]}", _PER.sub("每", spoken))
+            spoken = _PER.sub("每", _PER_UNIT.sub(lambda per: f"每{contexts.PER_UNITS[per['unit']]}", spoken))
         if any(character.isdigit() for character in spoken):
             spoken = by_digits(wetext(_VALUED_ZEROS.sub("", spoken)).replace("\\", ""))  # it escapes quotes
     if "=" in text:
@@ -262,6 +266,7 @@ def _with_plain_signs(text: str) -> str:
         text = _LOGARITHM.sub(
             lambda found: f"以{found['base'].translate(VULGAR)}为底{found['of']}的对数", text
         )
+    text = _LONG_DASH.sub("—", text)
     text = _TRADITIONAL.sub(lambda found: found[0].translate(_SIMPLIFIED), text)
     text = _COLON.sub(":", text.translate(_WRITTEN)).lstrip()
     if "#" in text:
@@ -306,8 +311,9 @@ def _beside(text: str, phrase: Phrase) -> str | None:
     ):
         return "，"  # a path through menus
     units = contexts.PER_UNITS if phrase.before.endswith(_DOSES) else contexts.UNITS  # "d" is a day of doses
-    if text[0] == "/" and (unit := text[1:].rstrip(",;.!?)")) in units:
-        return f"每{units[unit]}{text[1 + len(unit) :]}"
+    ends = ",;.!?)" if units is contexts.UNITS else ",;.!?)/"
+    if text[0] == "/" and (unit := text[1:].rstrip(ends)) in units:
+        return f"每{units[unit]}{text[1 + len(unit) :].replace('/', '每')}"
     return _of_unit(text, phrase) if text in ("·", ")") else _of_commands(text, phrase)
 
 
@@ -348,6 +354,10 @@ def _sign_between(text: str, phrase: Phrase) -> str | None:
     """A dash as "到", or a sign of a formula of words: "利润=收入-成本"."""
     if text in _TILL and _is_till(text, phrase):
         return "到"
+    if text == "/" and _WEEKDAYS.search(phrase.before) and phrase.following in tuple("一二三四五六日天周"):
+        return "，"
+    if text == "/" and f"{phrase.previous[-1:]}/{phrase.following[:1]}" in contexts.RATES:
+        return "每"
     found = _FORMULA_SIGN.fullmatch(text)
     if found is None or not _FORMULA.search(f"{phrase.before}{found['before']}"):
         return None

@@ -153,6 +153,12 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"(?<!\d)(?P<low>\d{3,})\s?[-–—~～至到]\s?(?P<high>\d{3,})(?![\d.%-])",
         conditions.is_range_of_codes,
     ),
+    (
+        "serial.range",
+        r"(?<![\d.])(?P<low>\d{3,4})\s?[-–—~～至到]\s?(?P<high>\d{3,4})(?=室|号房|房间|包[厢间])"
+        r"|(?<!\d)[5-9]0[-–—~～至到](?:[6-9]0|00)(?=后(?!面))",
+        None,
+    ),
     ("serial.hyphen", r"\d{5,}(?:-\d{2,})+(?![\d.%])", conditions.behind(contexts.CODES)),
     ("serial.hyphen", r"(?<=A)3\d0-[1-9]00|(?<=B)7\d7-\d{1,3}|(?<=ISO )8859-\d{1,2}", None),
     ("cardinal.number", r"(?<![\d.])\d{1,3}(?=[A-Z]{1,2}(?![A-Za-z\d]))", conditions.is_of_model),
@@ -208,6 +214,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         conditions.is_of_series,
     ),
     ("serial.slashes", r"(?<![\d.,/])\d{1,6}/\d{1,6}(?![\d/.%日号的])", conditions.is_of_gauge),
+    ("serial.slashes", r"(?<![\d.,/])\d{2,5}(?:/\d{2,5})+(?=[元块])", None),
     ("time.always", r"(?<![\d.,/])24/7(?:/365)?(?![\d/])", None),
     (
         "fraction.mixed",
@@ -758,7 +765,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         r"(?:(?<=\.\d)|(?<=\.\d\d))/(?=\d+\.\d)|(?<=%)/(?=\d+(?:\.\d+)?%)|(?<=:\d)/(?=\d:\d)|(?<=[A-Z])/(?=\d+[GT]B?(?![A-Za-z]))",
         None,
     ),
-    ("formula.beside", r"(?<=\d([\u4e00-\u9fff]))/(?=\d+\1(?![\d/]))", None),
+    ("formula.beside", r"(?<=\d([\u4e00-\u9fff]))/(?=\d+\1)|(?<=:\d\d)/(?=\d{1,2}:\d\d)", None),
     ("formula.divided", r"\s?÷\s?(?=\d)", None),
     ("formula.divided", r"(?<=[a-z)])(?<![A-Za-z]{2})/(?=\d)", conditions.has_equals),
     ("formula.divided", r"/(?=\d)", conditions.is_of_words),

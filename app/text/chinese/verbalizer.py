@@ -311,7 +311,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "serial.slashes": lambda fields, text: "，".join(cardinal(part) for part in text.split("/")),
     "serial.tail": lambda fields, text: by_digits(text),
     "serial.long": lambda fields, text: by_digits(text),
-    "serial.range": lambda fields, text: f"{by_digits(_of(fields, 'low'))}到{by_digits(_of(fields, 'high'))}",
+    "serial.range": lambda fields, text: "到".join(by_digits(part) for part in re.findall(r"\d+", text)),
     "serial.hyphen": lambda fields, text: by_digits(text.replace("-", "")),
     "serial.page": lambda fields, text: (
         f"{cardinal(_of(fields, 'page'))}{fields['kind']}，共{cardinal(_of(fields, 'pages'))}"
