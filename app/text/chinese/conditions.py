@@ -387,6 +387,8 @@ def is_score(found: Match, phrase: Phrase) -> bool:
         return len(found["high"]) < 3 and behind(contexts.SCORED)(found, phrase)
     if re.match(contexts.SCORES, following) or behind(contexts.SCORED)(found, phrase):
         return True
+    if "-" in found[0] and found["high"][0] == "0" < found["high"]:
+        return False  # a day or a code
     is_falling = int(found["low"]) > int(found["high"]) or found["low"] == "0"
     if ":" in found[0] and (int(found["low"]) >= 100 or int(found["high"]) >= 60):
         return True  # no time of day
@@ -492,6 +494,24 @@ def is_code_of_length(found: Match, phrase: Phrase) -> bool:
 
 
 _LENGTH_OF_CODE = re.compile(r"[\d一-十]{1,2}位(?:数字?)?[是为:：]\s?$")
+
+
+def is_next_code(found: Match, phrase: Phrase) -> bool:
+    """The last of "尾号1234和5678" and "密码是0000或1234"."""
+    return _CODE_BEFORE.search(text_before(found, phrase)) is not None
+
+
+_CODE_BEFORE = re.compile(
+    rf"(?:{contexts.CODES}|码)(?:[是为:：]|分别[是为])?\s?\d{{3,}}(?:[、，]\d{{3,}})*[或和与、]\s?$"
+)
+
+
+def is_gate(found: Match, phrase: Phrase) -> bool:
+    """ "登机口由208变更为213"."""
+    return _GATE_BEFORE.search(text_before(found, phrase)) is not None
+
+
+_GATE_BEFORE = re.compile(r"登机口(?:[是为由从在:：])?(?:\d+)?(?:变?[更改][为到至])?\s?$")
 
 
 def is_in_brackets(found: Match, phrase: Phrase) -> bool:

@@ -19,7 +19,9 @@ from firstword.app.text.phrases import UNSPACED, Phrase
 _NUMERIC = re.compile(r"[0-9Ⅰ-ⅿ①-⒛❶-❿㈠-㈩㊀-㊉²³⁰¹⁴-⁹^=]")
 _VALUED_ZEROS = re.compile(r"(?<=[0-9])\.0+(?=\s?[元块])")
 _SIGN = re.compile("|".join(re.escape(sign) for sign in contexts.SIGNS))
-_WORD_SIGNS = re.compile(r"(?<=[A-Za-z])(?<![0-9][A-Za-z])(?<![0-9][A-Za-z]{2})(?<!/h)[-_](?=[0-9])")
+_WORD_SIGNS = re.compile(
+    r"(?<=[A-Za-z])(?<![0-9][A-Za-z])(?<![0-9][A-Za-z]{2})(?<!/h)[-_](?=[0-9])(?![0-9]+\s?(?:BP|bp|个?基点))"
+)
 _LONG_WORD_SIGNS = re.compile(r"(?<=[A-Za-z]{2})[-_](?=[0-9])")
 _PER = re.compile(
     rf"(?:(?<=[元块角分币镑刀美港日韩次克升米里时卡斤吨])|(?<=[元块]起)|(?<=[0-9零一二三四五六七八九十百千万][kKwW])(?=/(?:[月年天]|平(?![方台板日时常均])))|(?<=[0-9][人片粒转毛r步下帧跳拍])|(?<=[0-9零一二两三四五六七八九十百千万亿]{contexts.SERVED})(?=/(?:[^0-9]|[0-9]+[天周月年次]))|(?:(?<=[0-9][GMT度])|(?<=[GMKT]B))(?=/[月年天秒人](?:$|[^\u4e00-\u9fff]|[起左以的]))|(?<=[0-9])(?=/(?:斤|公斤|小时|升)(?:$|[^\u4e00-\u9fff]))|(?<=万)(?=/(?:[年月人]|平(?![米方])))|(?<=[元块]/人)|(?:(?<=分钟)|(?<=秒))(?=/[^0-9零一二两三四五六七八九十])|(?:(?<=[0-9]{{2}})|(?<=\.[0-9])|(?<=一百[一二]十)|(?<=一百[一二]十[二四九]))(?=/(?:月|年|天|晚|位|人|小时|课时|节|单|件|份|斤|张|次)(?:$|[^\u4e00-\u9fff]|[起的左以])))/(?=百?[万千]|[0-9零一二两三四五六七八九十百千]*(?:{contexts.PER}))"
@@ -354,6 +356,8 @@ def _sign_between(text: str, phrase: Phrase) -> str | None:
     """A dash as "到", or a sign of a formula of words: "利润=收入-成本"."""
     if text in _TILL and _is_till(text, phrase):
         return "到"
+    if text in ("-", "−") and phrase.before.endswith(contexts.TURNED) and phrase.following in ("键", "按"):
+        return "减"
     if text == "/" and _WEEKDAYS.search(phrase.before) and phrase.following in tuple("一二三四五六日天周"):
         return "，"
     if text == "/" and f"{phrase.previous[-1:]}/{phrase.following[:1]}" in contexts.RATES:

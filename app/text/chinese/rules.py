@@ -139,6 +139,12 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         conditions.is_behind_room,
     ),
     ("serial.code", r"(?<![\d.,])(?:19|20)\d\d(?=第)", conditions.behind("字")),
+    (
+        "serial.code",
+        rf"(?<![\d.,])\d{{3,}}(?![\d.,:%/-]|\s?[{contexts.COUNTING}间多余份套单张])",
+        conditions.is_next_code,
+    ),
+    ("serial.room", r"(?<![\d.,])\d{3}(?!\d)", conditions.is_gate),
     ("serial.room", r"(?<![\d.,])\d{3}(?=区)", conditions.behind("看台|内场|体育场|体育馆|场馆")),
     ("serial.code", r"(?<![\d.,])0\d\d(?=号)", None),
     ("serial.hex", r"(?<![\w:])[\dA-Fa-f]{2}(?::[\dA-Fa-f]{2}){5}(?![\w:])", None),
@@ -481,6 +487,17 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "date.month_day",
+        r"(?<![\w./-])(?P<month>0?[1-9]|1[0-2])-(?P<day>0[1-9]|[12]\d|3[01])(?=\s\d{1,2}:\d\d)"
+        r"",
+        conditions.is_told_day,
+    ),
+    (
+        "date.month_day",
+        r"(?<![\w./-])(?P<month>1[0-2])-(?P<day>0[1-9])(?![\w./:%-]|\s?[元个人件分块米])",
+        conditions.is_told_day,
+    ),
+    (
+        "date.month_day",
         r"(?<![A-Za-z\d./-])(?P<month>0[1-9])-(?P<day>0[1-9]|[12]\d|3[01])(?![A-Za-z\d./:%-])",
         conditions.is_told_day,
     ),
@@ -714,7 +731,8 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     ("money.amount", rf"{_SIGN}\s?(?P<minus>[-−])?{_AMOUNT}\s?{_SCALE}(?P<end>{_OF_MONEY})?", None),
     ("money.whole", rf"(?<![\d.,])(?P<number>\d+)\.00?(?=\s?[百千万亿]*(?:{_OF_MONEY}))", None),
-    ("serial.tail", rf"(?<=\d秒)\d\d(?={contexts.RECORDED})", conditions.is_record),
+    ("serial.tail", rf"(?<=\d秒)\d{{2,3}}(?={contexts.RECORDED})", conditions.is_record),
+    ("serial.tail", r"(?<=\d秒)\d{3}(?=$|[^\w\u3400-\u9fff.]|的)", conditions.is_record),
     ("serial.tail", r"(?<=\d[米块秒m])\d\d(?=$|[^\w\u3400-\u9fff.]|[的左高长宽多吧啊了])", None),
     (
         "money.amount",
@@ -745,6 +763,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     ("formula.minus", r"[-−](?=\d)", conditions.is_of_words),
     ("formula.minus", r"(?<=\d)\s?[-–−]\s?(?=[\u4e00-\u9fff])", conditions.has_equals),
+    ("formula.minus", r"(?<=[A-Z]{2})[-−](?=\d+\s?(?:BP|bp|个?基点))", None),
     ("formula.minus", r"(?<=\d[nxyab])\s?[-−]\s?(?=\d+(?![\dA-Za-z]))", None),
     ("formula.to", r"(?<=[\w)])\^\(?(?P<power>[a-z])(?![a-z])\)?", None),
     ("cardinal.minus", r"(?<==)\s?[-−](?=[a-zA-Z√(])", None),
