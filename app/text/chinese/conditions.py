@@ -517,7 +517,7 @@ _GATE_BEFORE = re.compile(r"登机口(?:[是为由从在:：])?(?:\d+)?(?:变?[�
 def is_in_brackets(found: Match, phrase: Phrase) -> bool:
     """ "验证码(1234)"."""
     before = text_before(found, phrase)
-    return before[-1:] in ("(", "（") and before[:-1].rstrip().endswith(_CODES)
+    return before[-1:] in ("(", "（") and before[:-1].rstrip().endswith((*_CODES, "ETF", "LOF", "基金"))
 
 
 def is_local_telephone(found: Match, phrase: Phrase) -> bool:

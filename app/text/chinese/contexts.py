@@ -26,7 +26,10 @@ COUNTED_ALOUD = "只|下|秒|张|遍|个数|头羊"  # behind it, where somebody
 NEAR = 4  # characters on either side of a number with "w"
 POWERED = "功率|充电|快充|数据线|灯|瓦|电源"  # near "65w+", which otherwise is so many ten thousands
 FILM_SPEEDS = "1600|3200|6400|12800|25600"  # behind "ISO", which otherwise is a standard
-HOLIDAYS = "假期|暑假|寒假|放假|活动|日期|活动时间|放假时间|限时|档期"
+HOLIDAYS = (
+    "军训|夏令营|冬令营|实习期|会期|展期|工期|行程|出差|报名时间"
+    "|假期|暑假|寒假|放假|活动|日期|活动时间|放假时间|限时|档期"
+)
 DIALED = "電話|手機|撥打|撥|拨打|拨|打|呼叫|报警|急救|火警|电话|热线|客服|致电|联系|手机|手机号|号码"
 MEASURED = (
     "平(?!台)|桌|公斤|倍|亩|英寸|公分|大卡|卡|瓦|赫兹|像素|美元|欧元|港[币元]|卢比|折(?!扣)|寸|GB|学分|学时|格|滴"
@@ -387,6 +390,7 @@ FORMULA_OF_WORDS = "[=＝][^=，。；！？,;\n]*[\u4e00-\u9fff)）](?<![=元�
 """Before the sign of a formula of Chinese words."""
 REPLIED = "回复|发送|输入|编辑|编辑短信|填写|口令|暗号|留言|评论|弹幕"
 """Before "“666”"."""
+RATED = ("度", "指数", "评分", "评级", "评价", "星级", "推荐", "：", ":")  # before "★★★"
 TURNED = ("音量", "亮度", "温度", "频道")  # before "-键"
 RATES = frozenset(
     f"{amount}/{per}"

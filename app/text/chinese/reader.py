@@ -20,7 +20,7 @@ _NUMERIC = re.compile(r"[0-9Ⅰ-ⅿ①-⒛❶-❿㈠-㈩㊀-㊉²³⁰¹⁴-⁹^
 _VALUED_ZEROS = re.compile(r"(?<=[0-9])\.0+(?=\s?[元块])")
 _SIGN = re.compile("|".join(re.escape(sign) for sign in contexts.SIGNS))
 _WORD_SIGNS = re.compile(
-    r"(?<=[A-Za-z])(?<![0-9][A-Za-z])(?<![0-9][A-Za-z]{2})(?<!/h)[-_](?=[0-9])(?![0-9]+\s?(?:BP|bp|个?基点))"
+    r"(?<=[A-Za-z])(?<![0-9][A-Za-z])(?<![0-9][A-Za-z]{2})(?<!/h)(?!(?<=\b[HMS]P)-[0-9]+(?:$|[^\w\u4e00-\u9fff-]|点))[-_](?=[0-9])(?![0-9]+\s?(?:BP|bp|个?基点))"
 )
 _LONG_WORD_SIGNS = re.compile(r"(?<=[A-Za-z]{2})[-_](?=[0-9])")
 _PER = re.compile(
@@ -109,6 +109,7 @@ _STAR = re.compile(r"(?<![*])[*](?![*])")
 _PRODUCT = re.compile(r"(?<=[a-zA-Z0-9)])[*](?=[a-zA-Z0-9(])")
 _WEEKDAYS = re.compile("(?:周|星期)[一二三四五六](?:/周?[二三四五六])*$")
 _LONG_DASH = re.compile("(?<=[0-9])——(?=[0-9])")
+_STARS = re.compile("★+☆*")
 _DOSES = tuple("次粒片支滴喷袋颗瓶包元块")
 _NUMBERED = re.compile(r"(?<![#\d])\d{1,3}#")
 _HALVES = {"AM": "上午", "PM": "下午", "A.M.": "上午", "P.M.": "下午", "a.m.": "上午", "p.m.": "下午"}
@@ -140,6 +141,8 @@ def say_arrows(text: str, phrase: Phrase) -> str:
             text = _PRODUCT.sub("×", text)
         elif text[0] in "*)" and "**" not in text and _is_in_product(phrase.before):
             text = text.replace("*", "×", 1)
+    if "★" in text:
+        text = _STARS.sub(lambda stars: _rated(stars, phrase), text)
     if "↑" in text or "↓" in text:
         text = _RISE.sub(lambda arrow: _risen(arrow, phrase), text)
     if "→" in text:
@@ -150,6 +153,12 @@ def say_arrows(text: str, phrase: Phrase) -> str:
 def _is_in_product(before: str) -> bool:
     """Behind words of a formula in which no mark opens: "总价=单价*数量"."""
     return _FORMULA.search(before) is not None and not _STAR.search(before.rpartition("=")[0])
+
+
+def _rated(stars: re.Match[str], phrase: Phrase) -> str:
+    """ "★★★☆☆", or stars behind what is rated."""
+    is_told = "☆" in stars[0] or phrase.before.rstrip().endswith(contexts.RATED)
+    return f"{cardinal(str(stars[0].count('★')))}星" if is_told else stars[0]
 
 
 def _risen(arrow: re.Match[str], phrase: Phrase) -> str:

@@ -153,6 +153,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.room", r"(?<![\d.,])\d{3}(?=路(?![人口])|[国省县]道)", None),
     ("serial.code", r"\d+(?:-\d+)+|\d{8,}", conditions.behind("ISBN|ISSN|书号")),
     ("serial.code", r"\d{4,8}(?=[)）])", conditions.is_in_brackets),
+    ("serial.code", r"2[3-9](?:0[1-9]|1[0-2])(?!\d|\s?[手元])", conditions.behind("合约")),
     ("serial.code", r"\d{3,}(?![\d.,])", conditions.is_code_of_length),
     (
         "serial.range",
@@ -220,6 +221,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         conditions.is_of_series,
     ),
     ("serial.slashes", r"(?<![\d.,/])\d{1,6}/\d{1,6}(?![\d/.%日号的])", conditions.is_of_gauge),
+    ("serial.slashes", r"(?<![\w.,/])0/[1-9]\d*(?![\d/.%A-Za-z℃°])", None),
     ("serial.slashes", r"(?<![\d.,/])\d{2,5}(?:/\d{2,5})+(?=[元块])", None),
     ("time.always", r"(?<![\d.,/])24/7(?:/365)?(?![\d/])", None),
     (
@@ -461,7 +463,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "cardinal.number",
-        rf"(?<![\w.,]){_EMERGENCY}(?![\d.%:,]|/\d|\s?[A-Za-z]|\s?[-–—~～至到]\s?[\d.]+%)",
+        rf"(?<![\w.,]){_EMERGENCY}(?![\d.%:]|[,/]\d|\s?[A-Za-z]|\s?[-–—~～至到]\s?[\d.]+%)",
         conditions.is_no_emergency,
     ),
     ("cardinal.number", r"(?<![\w.,])111(?![\d.%:/,]|\s?[A-Za-z])", None),
@@ -763,7 +765,11 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     ("formula.minus", r"[-−](?=\d)", conditions.is_of_words),
     ("formula.minus", r"(?<=\d)\s?[-–−]\s?(?=[\u4e00-\u9fff])", conditions.has_equals),
-    ("formula.minus", r"(?<=[A-Z]{2})[-−](?=\d+\s?(?:BP|bp|个?基点))", None),
+    (
+        "formula.minus",
+        r"(?<=[A-Z]{2})[-−](?=\d+\s?(?:BP|bp|个?基点))|(?<=\b[HMS]P)[-−](?=\d+(?:$|[^\w\u4e00-\u9fff-]|点))",
+        None,
+    ),
     ("formula.minus", r"(?<=\d[nxyab])\s?[-−]\s?(?=\d+(?![\dA-Za-z]))", None),
     ("formula.to", r"(?<=[\w)])\^\(?(?P<power>[a-z])(?![a-z])\)?", None),
     ("cardinal.minus", r"(?<==)\s?[-−](?=[a-zA-Z√(])", None),
