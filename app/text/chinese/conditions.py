@@ -502,7 +502,7 @@ def is_next_code(found: Match, phrase: Phrase) -> bool:
 
 
 _CODE_BEFORE = re.compile(
-    rf"(?:{contexts.CODES}|码)(?:[是为:：]|分别[是为])?\s?\d{{3,}}(?:[、，]\d{{3,}})*[或和与、]\s?$"
+    rf"(?:(?:{contexts.CODES})(?:[是为:：]|分别[是为])?\s?\d{{2,}}|码(?:[是为:：]|分别[是为])?\s?\d{{3,}})(?:[、，]\d{{3,}})*[或和与、]\s?$"
 )
 
 
@@ -831,7 +831,12 @@ def is_of_words(found: Match, phrase: Phrase) -> bool:
 
 def is_quoted_reply(found: Match, phrase: Phrase) -> bool:
     """ "回复“666”领取"."""
-    is_told = re.search(rf"(?:{contexts.REPLIED})[:：]?\s?[“\"「]$", text_before(found, phrase)) is not None
+    is_told = (
+        re.search(
+            rf"(?:{contexts.REPLIED}|{contexts.CODES})[是为:：]?\s?[“\"「]$", text_before(found, phrase)
+        )
+        is not None
+    )
     return is_told and text_ahead(found, phrase)[:1] in ("”", '"', "」")
 
 

@@ -16,7 +16,8 @@ SEATS = "检票口|座位|座|机位|铺位|车厢|登机口|出口"  # before "
 FLIGHTS = "国航|东航|南航|海航|川航|厦航|深航|山航|航空|航班|班机|飞机|车次|列车|高铁|动车|乘坐"
 EXTENSIONS = "分机|内线"
 SIZES = "身高|高|长|宽|尺寸"  # before feet and inches
-RACES = "马拉松|半马|全马"  # before hours, minutes and seconds; of two parts it is when they begin
+# Before hours, minutes and seconds; of two parts it is when they begin.
+RACES = "马拉松|半马|全马|名|冠军|亚军|季军|铁三|骑行"
 DURATIONS = "用了|花了|跑了|成绩|配速|时长|片长|音长|全长|还剩|剩余|倒计时|用时|耗时|历时|计时"
 FAREWELLS = "明天见|再见|下次见|回头见|回见|走了|先走|睡了|下了|溜了|闪了|撤了|晚安|拜|各位|大家|亲"
 """Behind "88，", and before it."""
@@ -212,6 +213,8 @@ CHANGED = (
     "幅度",
     "同比",
     "环比",
+    "净胜球",
+    "净胜",
     "涨幅",
     "跌幅",
     "收益",
