@@ -24,7 +24,7 @@ _WORD_SIGNS = re.compile(
 )
 _LONG_WORD_SIGNS = re.compile(r"(?<=[A-Za-z]{2})[-_](?=[0-9])")
 _PER = re.compile(
-    rf"(?:(?<=[元块角分币镑刀美港日韩次克升米里时卡斤吨])|(?<=[元块]起)|(?<=[0-9零一二三四五六七八九十百千万][kKwW])(?=/(?:[月年天]|平(?![方台板日时常均])))|(?<=[0-9][人片粒转毛r步下帧跳拍])|(?<=[0-9零一二两三四五六七八九十百千万亿]{contexts.SERVED})(?=/(?:[^0-9]|[0-9]+[天周月年次]))|(?:(?<=[0-9][GMT度])|(?<=[GMKT]B))(?=/[月年天秒人](?:$|[^\u4e00-\u9fff]|[起左以的]))|(?<=[0-9])(?=/(?:斤|公斤|小时|升)(?:$|[^\u4e00-\u9fff]))|(?<=万)(?=/(?:[年月人]|平(?![米方])))|(?<=[元块]/人)|(?<=[)])(?=/[盒箱包袋瓶件套人份])|(?:(?<=分钟)|(?<=秒))(?=/[^0-9零一二两三四五六七八九十])|(?:(?<=[0-9]{{2}})|(?<=\.[0-9])|(?<=一百[一二]十)|(?<=一百[一二]十[二四九]))(?=/(?:月|年|天|晚|位|人|小时|课时|节|单|件|份|斤|张|次)(?:$|[^\u4e00-\u9fff]|[起的左以])))/(?=百?[万千]|[0-9零一二两三四五六七八九十百千]*(?:{contexts.PER}))"
+    rf"(?:(?<=[元块角分币镑刀美港日韩次克升米里时卡斤吨])|(?<=[元块]起)|(?<=[0-9零一二三四五六七八九十百千万][kKwW])(?=/(?:[月年天]|平(?![方台板日时常均])))|(?<=[0-9零一二两三四五六七八九十百千][人片粒转毛r步下帧跳拍])|(?<=[0-9零一二两三四五六七八九十百千万亿]{contexts.SERVED})(?=/(?:[^0-9]|[0-9]+[天周月年次]))|(?:(?<=[0-9][GMT度])|(?<=[GMKT]B))(?=/[月年天秒人](?:$|[^\u4e00-\u9fff]|[起左以的]))|(?<=[0-9])(?=/(?:斤|公斤|小时|升)(?:$|[^\u4e00-\u9fff]))|(?<=万)(?=/(?:[年月人]|平(?![米方])))|(?<=[元块]/人)|(?<=[)])(?=/[盒箱包袋瓶件套人份])|(?:(?<=分钟)|(?<=秒))(?=/[^0-9零一二两三四五六七八九十])|(?:(?<=[0-9]{{2}})|(?<=\.[0-9])|(?<=一百[一二]十)|(?<=一百[一二]十[二四九]))(?=/(?:月|年|天|晚|位|人|小时|课时|节|单|件|份|斤|张|次)(?:$|[^\u4e00-\u9fff]|[起的左以])))/(?=百?[万千]|[0-9零一二两三四五六七八九十百千]*(?:{contexts.PER}))"
 )
 _PER_NONE = re.compile("/(?=周[一二三四五六日末])")
 _UNITS = "|".join(sorted(contexts.PER_UNITS, key=len, reverse=True))
@@ -102,7 +102,7 @@ _NUMBER_SIGN = re.compile(
     r"|(?<=[0-9])#(?=\s?[-–—~～至到]\s?\d+#)"
     "|(?<=(?<![0-9#])9[258])#(?=[每加涨降上下跌为和与、的])"
 )
-_FORMULA_SIGN = re.compile(r"(?P<before>[)]?)(?P<sign>[-−–/*])(?P<ahead>[(]?)")
+_FORMULA_SIGN = re.compile(r"(?P<before>(?:[(][A-Za-z²³/]{1,6})?[)]?)(?P<sign>[-−–/*])(?P<ahead>[(]?)")
 _FORMULA = re.compile(contexts.FORMULA_OF_WORDS)
 _SIGNS_OF_WORDS = {"-": "减", "−": "减", "–": "减", "/": "除以", "*": "乘"}
 _STAR = re.compile(r"(?<![*])[*](?![*])")
@@ -375,7 +375,8 @@ def _sign_between(text: str, phrase: Phrase) -> str | None:
     found = _FORMULA_SIGN.fullmatch(text)
     if found is None or not _FORMULA.search(f"{phrase.before}{found['before']}"):
         return None
-    return f"{found['before']}{_SIGNS_OF_WORDS[found['sign']]}{found['ahead']}"
+    before = _BRACKETED.sub(lambda unit: _in_brackets(unit, phrase), found["before"])
+    return f"{before}{_SIGNS_OF_WORDS[found['sign']]}{found['ahead']}"
 
 
 def _is_till(text: str, phrase: Phrase) -> bool:

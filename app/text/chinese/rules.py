@@ -463,7 +463,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "cardinal.number",
-        rf"(?<![\w.,]){_EMERGENCY}(?![\d.%:]|[,/]\d|\s?[A-Za-z]|\s?[-–—~～至到]\s?[\d.]+%)",
+        rf"(?<![\w.,]){_EMERGENCY}(?![\d.%:°℃℉‰′″]|[,/]\d|\s?[A-Za-z]|\s?[-–—~～至到]\s?[\d.]+%)",
         conditions.is_no_emergency,
     ),
     ("cardinal.number", r"(?<![\w.,])111(?![\d.%:/,]|\s?[A-Za-z])", None),
@@ -859,7 +859,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("serial.to", rf"(?<![A-Za-z0-9])(?:{contexts.TO})(?![A-Za-z0-9])", None),
     (
         "cardinal.two",
-        r"(?<=[A-Z])2(?=余|次|起|下|点|轮|倍|平|大|条件|部分|项目|处理|家族)|(?<=\b[A-Z])2(?=[线栋座楼层区口馆航站级档幢单号厅型类班组队场门路])",
+        r"(?<=[A-Z])2(?=余|次|起|下(?:[车午线单载架来])|点|轮|倍|平|大|条件|部分|项目|处理|家族)|(?<=\b[A-Z])2(?=[线栋座楼层区口馆航站级档幢单号厅型类班组队场门路])",
         None,
     ),
     ("cardinal.two", rf"(?<![\d.])2(?={contexts.NEVER_PAIRED})|(?<=排)2(?=[座号])", None),
