@@ -400,6 +400,8 @@ def is_score(found: Match, phrase: Phrase) -> bool:
     if ":" in found[0] or re.search(f"(?:{contexts.NO_SCORED})$", text_before(found, phrase)):
         return False
     low, high = int(found["low"]), int(found["high"])
+    if high < 10 and re.match(contexts.TEAMS, following) and _is_between_teams(found, phrase):
+        return True  # of football: "曼联1-2曼城"
     if low > high >= 60 and _is_between_teams(found, phrase):
         return True  # of basketball: "湖人110-105勇士"
     is_set = int(found["low"]) in contexts.SET_POINTS and int(found["low"]) > int(found["high"])

@@ -392,7 +392,7 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ),
     (
         "serial.code",
-        rf"(?:(?<=[a-z]{{2}})|(?<=SHA))(?!\d00)\d{{3}}(?![\d.,%:]|[{contexts.COUNTING}]|[KMGT]B?(?![A-Za-z]))",
+        rf"(?:(?<=[a-z]{{2}})(?<![Tt]op)|(?<=SHA))(?!\d00)\d{{3}}(?![\d.,%:]|[{contexts.COUNTING}]|[KMGT]B?(?![A-Za-z]))",
         None,
     ),
     ("cardinal.number", r"[1-9]\d?(?=[A-F](?![A-Za-z\d]))", conditions.behind(contexts.SEATS)),
@@ -784,7 +784,11 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
     ("formula.plus", rf"\+(?=\d+(?:\.\d+)?(?![\d.]|\s?{_TEMPERATURE}))", conditions.is_added),
     ("formula.times", r"(?<=\d)\s?·\s?(?=\d)", conditions.has_equals),
     ("formula.times", r"(?<=\d)\s?×\s?(?=\d)", None),
-    ("formula.cross", r"(?<!\b0)(?<=\d)(?<![A-Z]\d)(?<![A-Z]\d\d)[xX](?=\d)", None),
+    (
+        "formula.cross",
+        r"(?<=\d[组套盒包箱袋片瓶])\s?[xX]\s?(?=\d)|(?<!\b0)(?<=\d)(?<![A-Z]\d)(?<![A-Z]\d\d)[xX](?=\d)",
+        None,
+    ),
     (
         "formula.beside",
         r"(?:(?<=\.\d)|(?<=\.\d\d))/(?=\d+\.\d)|(?<=%)/(?=\d+(?:\.\d+)?%)|(?<=:\d)/(?=\d:\d)|(?<=[A-Z])/(?=\d+[GT]B?(?![A-Za-z]))",
