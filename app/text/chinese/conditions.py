@@ -591,6 +591,14 @@ def is_of_series(found: Match, phrase: Phrase) -> bool:
     return re.search(rf"(?<![A-Za-z])(?:{contexts.SERIES})\s?$", text_before(found, phrase)) is not None
 
 
+def is_done(found: Match, phrase: Phrase) -> bool:
+    """ "收集5颗灵石(2/5)": of so many as are told."""
+    return (
+        re.search(rf"(?<!\d){found['all']}[\u4e00-\u9fff]{{1,10}}[(（]$", text_before(found, phrase))
+        is not None
+    )
+
+
 def is_of_gauge(found: Match, phrase: Phrase) -> bool:
     """ "HP: 350/500"."""
     return re.search(rf"(?:{contexts.GAUGES})\s?[:：]?\s?$", text_before(found, phrase)) is not None

@@ -221,6 +221,16 @@ ROWS: Final[tuple[tuple[str, str, Condition | None], ...]] = (
         conditions.is_of_series,
     ),
     ("serial.slashes", r"(?<![\d.,/])\d{1,6}/\d{1,6}(?![\d/.%日号的])", conditions.is_of_gauge),
+    (
+        "serial.slashes",
+        r"(?<![\w.,/])\d{1,3}/(?P<all>\d{1,3})(?=[)）]|$)",
+        conditions.is_done,
+    ),
+    (
+        "serial.code",
+        rf"(?<![\w.,])(?:4[0-3]\d|50[0-4])(?![\d.,:%/-]|\s?[{contexts.COUNTING}多余到至])",
+        conditions.behind("返回|报错|抛出|状态"),
+    ),
     ("serial.slashes", r"(?<![\w.,/])0/[1-9]\d*(?![\d/.%A-Za-z℃°])", None),
     ("serial.slashes", r"(?<![\d.,/])\d{2,5}(?:/\d{2,5})+(?=[元块])", None),
     ("time.always", r"(?<![\d.,/])24/7(?:/365)?(?![\d/])", None),
