@@ -65,7 +65,7 @@ NEEDS: Final = {
         "formula.power": "^",
         "date.zeros": "0",
     },
-    **{"range.versus": "vV", "range.score": "-–:", "range.verse": ":"},
+    **{"range.versus": "vV", "range.score": "-–:", "range.verse": ":："},
     **{"date.season": f"/{_DASHES}", "time.half": "mM"},
     **{"measure.feet": "'′f", "duration.primes": "'’′", "measure.minutes": "°", "date.event": "·./"},
     **{"formula.times": "·×", "formula.cross": "xX", "serial.model": "-−", "date.era": "AB"},
