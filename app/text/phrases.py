@@ -112,7 +112,7 @@ _STAYS_OPEN = re.compile(
     r"|^(?:ed\.|qtr\.|st\.|Dr,)$"
     rf"|\d\s?[AaPp]\.$|{vocabulary.HALF_APART.pattern}"  # half of the day: "9 a. m."
     r"|(?:^|[\s(])(?:[bdr]|mon|tues?|wed|thu|thurs?|fri|sat|sun)\.$"  # of a life or of a date, if one follows
-    r"|/(?:sq|cu)\.$"
+    r"|/(?:sq|cu|fl|gal|oz|lb|mo|mth|wk|yr|hr|min|qtr|ea)\.$"
     r"|\d\s?(?:Mio|Mrd)\.$"  # a scale: "50 Mio. €"
     r"|\d[-–]c\.$"  # a year, and one that is not known for certain: "1450-c. 1516"
     rf"|\d (?:{'|'.join(vocabulary.NUMBERED_BOOKS)})\.$"  # of a verse: "1 Sam. 3:4"
@@ -318,6 +318,8 @@ def _joins(phrase: str, word: str) -> bool:
         tail = _HAN_TAIL.search(phrase)
         return has_opening and tail is not None and len(tail[0]) < HAN_AFTER_DIGITS
     bare = stripped.strip(vocabulary.EDGES)
+    if bare[-1:] == "." and bare[-2:-1] in _CLOSING:
+        bare = bare[:-1].rstrip(vocabulary.EDGES)  # "(8 km)."
     stem = bare.rstrip(".")
     return bool(
         _OPENING.search(stripped)
@@ -356,6 +358,7 @@ _WIDE = {
     "，": re.compile(r"^\s*(?:88|[$€£¥￥]?[1-9]\d{0,2}(?:，\d{3})*)$"),  # a farewell, or of a long number
 }
 """Behind what a wide mark belongs to the phrase."""
+_CLOSING = frozenset(")]\"”’")
 _ORDINAL = re.compile(r"(?:.*\s)?[0-9]{1,3}\.")
 _BEFORE_CUPS = frozenset("0123456789½⅓⅔¼¾")
 _ENTITIES = ("&lt;", "&gt;")

@@ -90,6 +90,11 @@ ON_DAY = _words(
 SUNNY = _words("from on")  # before the star, or what is named for it
 AGO = _words("ago later left remaining earlier")
 SIZES = _words("tall high wide long deep thick x by")
+RECORD = _words("record records season overall")
+"""Before one of these "11-3" is so many games won and so many lost."""
+PLAYED = _words("are is were was went stand stands sit sits now started finished")
+PLAYED_SINCE = _words("this on overall since through at in against under")
+"""Between these "11-3" is so many games won and so many lost."""
 SIZED = _words(
     "ladder ladders ceiling ceilings pole poles wall walls fence boat board boards sheet sheets rope cord "
     "cable trailer truck beam section sections pipe pipes rug rugs tent tents "
@@ -150,13 +155,15 @@ ELEMENTS = _words(
     "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr "
     "Y Zr Mo Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce W Pt Au Hg Tl Pb Bi U"
 )
-SCORED = _words("score scored scores rated rating graded")
+SCORED = _words("score scored scores rated rating graded hp mp health mana stamina")
 GIVEN = _words("give gives gave got rate rates")  # a score, with "it" or "a" between: "gave it 8/10"
 PRAISED = _words("would recommend recommended highly best perfect amazing excellent")
 """Behind "10/10" at the start of a text, which else may be a day."""
+BATTED = _words("posted scored made reached declared chased chasing total")
+"""Behind one of these "287/6" are the runs and wickets of cricket."""
 PARTED = _words("cup cups teaspoon teaspoons tablespoon tablespoons inch inches mile miles")
 """Before one of these stands a fraction, rather than a score."""
-PAGED = _words("page pages step part slide episode question task")
+PAGED = _words("page pages step part slide episode question task lap round week chapter lesson level")
 """Behind one of these "3/10" is so many of so many."""
 WEIGHED = _words("lost lose loses losing gained gain weigh weighs weighed")
 """Behind one of these "1 st" is a stone."""
@@ -223,6 +230,12 @@ CLOCK = _words("at by from until till before after since around to and")
 
 # Behind "min." and "max." these are limited.
 LIMITED = _words("wage wages order age deposit payment height speed capacity temp. temperature load")
+
+ASKED = re.compile(
+    r"\b(?:what(?: is|['\u2019]s)|how much is|calculate|compute|evaluate|simplify|solve|subtract)[\s:*(]*$",
+    re.IGNORECASE,
+)
+"""Behind it numbers are reckoned with."""
 
 ESTIMATED = _words("delivery arrival time cost total value date shipping price budget completion departure")
 """Before one of these "est." is estimated."""

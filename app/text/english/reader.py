@@ -277,8 +277,9 @@ def _operator(text: str, phrase: Phrase) -> str:
         return "" if starts_line or phrase.previous[-1:] in ",.;:!?-–—" else ","
     if text == "x":
         return text
-    if text == ">" and phrase.previous[:1].isupper() and phrase.following[:1].isupper():
-        is_path = len(phrase.previous) > 1 and contexts.MENUS.search(phrase.before)
+    names = [word.strip(vocabulary.EDGES) for word in (phrase.previous, phrase.following)]
+    if text == ">" and all(name[:1].isupper() for name in names):
+        is_path = len(names[0]) > 1 and contexts.MENUS.search(phrase.before)
         return "," if is_path else vocabulary.OPERATORS[text]
     if text == "/":
         if _OPERAND.fullmatch(phrase.previous) and _OPERAND.fullmatch(phrase.following):
@@ -351,11 +352,12 @@ def _join(text: str, phrase: Phrase) -> str:
         spoken += more
         is_behind_tag = is_tag
         if isinstance(part, Tag):
-            last = part.kind
+            last = "measure" if part.fields.get("per") else part.kind
         elif part.isspace() or part in ",.":
             last = last if part == "." else ""
     is_unit = last in ("measure", "duration") and text.endswith(".")
-    if is_unit and (phrase.following[:1].islower() or (last == "measure" and _is_screen(".", phrase))):
+    following = phrase.following.lstrip("(\"“'*_")
+    if is_unit and (following[:1].islower() or (last == "measure" and _is_screen(".", phrase))):
         return spoken.removesuffix(".")
     return spoken
 

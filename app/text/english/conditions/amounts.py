@@ -79,8 +79,8 @@ def is_unit(found: Match, context: Context) -> bool:
         return is_apart and (not ahead or ahead in ("of", "at", "to", "and", "or", "for", "fuse", "current"))
     if unit in ("M", "B"):
         return False
-    if unit == "IU":  # also a singer, and universities
-        return not context.ahead(end)[:1].isalpha() or context.is_ahead(end, contexts.DOSED)
+    if unit in _NAMES_TOO:
+        return not context.ahead(end)[:1].isalpha() or context.is_ahead(end, _NAMES_TOO[unit])
     if unit == "s":
         is_round = re.fullmatch("[1-9]0", found["number"]) is not None
         return not (is_round and is_decade(found, context, found["number"])) or context.is_ahead(
@@ -89,6 +89,10 @@ def is_unit(found: Match, context: Context) -> bool:
     return not (unit == "m" and not is_apart and is_minutes(found, context))
 
 
+_NAMES_TOO = {  # of a singer and universities, and of Australia
+    "IU": contexts.DOSED,
+    "AU": frozenset(["from", "away", "of", "or", "and", "to", "wide", "across"]),
+}
 _VOLTS = re.compile(r"\d\s?V(?:/|, ?| |=)$")  # before amperes: "12V/2A"
 
 
@@ -467,6 +471,11 @@ def is_score(found: Match, context: Context) -> bool:
 
 def is_formula(found: Match, context: Context) -> bool:
     return context.has_equals
+
+
+def is_asked(found: Match, context: Context) -> bool:
+    """What remains, as in "What is 12 - 5?", rather than from one to the other."""
+    return contexts.ASKED.search(context.phrase.before) is not None
 
 
 def is_multiple(found: Match, context: Context) -> bool:

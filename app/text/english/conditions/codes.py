@@ -86,6 +86,20 @@ def is_plate(found: Match, context: Context) -> bool:
     return re.search(r"(?<!\w)[0-9][0-9A-Z]*[A-Z]$", found.string[: found.start()]) is not None
 
 
+def is_tally(found: Match, context: Context) -> bool:
+    """So many games won and so many lost, as in "a 11-3 record" and "are 11-3 this season"; no score."""
+    start, end = found.start(), found.end()
+    last, before = [*map(str.lower, context.behind(start, 2)), "", ""][:2]
+    if (last, before) in _TALLIED or context.is_ahead(end, contexts.RECORD):
+        return True
+    return last in contexts.PLAYED and context.is_ahead(end, contexts.PLAYED_SINCE)
+
+
+_TALLIED = frozenset(
+    {*((verb, "record") for verb in ("of", "is", "was")), ("to", "improved"), ("to", "improve")}
+)
+
+
 def is_flight(found: Match, context: Context) -> bool:
     """A number behind "flight", with an airline's code between or without."""
     behind = context.behind(found.start())

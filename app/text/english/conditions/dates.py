@@ -67,7 +67,8 @@ def is_month_and_day(found: Match, context: Context) -> bool:
 def is_days(found: Match, context: Context) -> bool:
     """ "12/24-12/26", not "1/2-3/4 cup" or sixteenths of an inch."""
     days = [(int(found[f"{end}first"]), int(found[f"{end}second"])) for end in ("", "last_")]
-    if not all(1 <= month <= 12 and 1 <= day <= 31 for month, day in days):
+    is_dated = all(1 <= month <= 12 and 1 <= day <= 31 for month, day in days)
+    if not is_dated or contexts.ASKED.search(context.phrase.before):
         return False
     is_said = context.is_behind(found.start(), contexts.DATE_BEHIND | contexts.CLOSED)
     return is_said or any(day > 12 and day not in (16, 32, 64) for _, day in days)
@@ -173,6 +174,11 @@ def is_joined_month(found: Match, context: Context) -> bool:
 
 
 _LAST_HOUR = re.compile(r"[ap]?(?:[-–]\d{1,2}[ap])?")
+
+
+def is_hour_apart(found: Match, context: Context) -> bool:
+    """ "8/7c": a time in the East, and what it is an hour to the west; no part of a cup."""
+    return int(found["hour"]) % 12 == (int(found["other"]) + 1) % 12 and found["hour"] != "1"
 
 
 def is_short_hour(found: Match, context: Context) -> bool:

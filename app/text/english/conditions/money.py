@@ -3,7 +3,7 @@
 import re
 
 from firstword.app.text.english import contexts, units
-from firstword.app.text.english.conditions.condition import Match
+from firstword.app.text.english.conditions.condition import Match, counts
 from firstword.app.text.english.context import Context
 
 
@@ -30,6 +30,16 @@ _FUEL = re.compile(r"\d\.\d\d9")
 def is_grouped(found: Match, context: Context) -> bool:
     """ "€20.000" is so many thousands, "€1.849" what a liter costs."""
     return _FUEL.fullmatch(found["whole"]) is None
+
+
+_PRICE = re.compile(rf"[{units.SIGNS}]\s?[\d.,]+$")
+
+
+def is_priced(found: Match, context: Context) -> bool:
+    """ "$2.50/1M tokens": so much for so many."""
+    if _PRICE.search(found.string[: found.start()]) is None:
+        return False
+    return bool(found["scale"]) or counts(context.ahead(found.end("several")))
 
 
 def is_spent(found: Match, context: Context) -> bool:

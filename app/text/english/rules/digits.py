@@ -85,6 +85,12 @@ DIGITS = compile_rules(
         "date.joined_day_first",
         rf"(?<![\w.,:/-])(?P<day>[12]\d|3[01]|0?[1-9])-{MONTH}-(?P<year>\d\d)(?![\w-])",
     ),
+    (
+        "time.central",
+        r"(?<![\w.,:/])(?P<hour>1[0-2]|[1-9])(?::(?P<minutes>[0-5]\d))?(?:\s?(?P<half>[AaPp])\.?[Mm]\.?)?/"
+        r"(?P<other>1[0-2]|[1-9])(?::(?P<other_minutes>[0-5]\d))?[cC]\b",
+        dates.is_hour_apart,
+    ),
     ("serial.hexadecimal", r"(?<!\w)0x[0-9A-Fa-f]+\b"),
     ("serial.hexadecimal", r"(?<![\w:])(?=[\d:]*[A-F])[0-9A-F]{2}(?::[0-9A-F]{2})+(?![\w:])"),
     (
@@ -159,6 +165,11 @@ DIGITS = compile_rules(
         "serial.record",
         r"(?<![\d-])\d{1,2}(?:-\d{1,2}){2}(?![\d-])",
         lambda found, context: context.is_ahead(found.end(), frozenset(["record", "season", "mark"])),
+    ),
+    (
+        "serial.tally",
+        r"(?<![\w.,$€£:/-])(?P<won>\d{1,3})[-–](?P<lost>\d{1,3})(?![\w%/:–-]|[.,]\d)",
+        codes.is_tally,
     ),
     ("serial.groups", r"(?<![\d])\d+(?:-\d+){2,}(?![\d/])", amounts.is_no_formula),
     ("digits.long_zip", r"(?<![\w.,$-])(?P<zip>\d{5}-\d{4})(?![\w-]|[.,]\d)"),
@@ -325,6 +336,11 @@ DIGITS = compile_rules(
         r"(?<![\w.])(?P<number>\d+(?:\.\d+)?)[eE](?P<power>[+-]?\d{1,3})(?!\w)",
     ),
     (
+        "range.wickets",
+        r"(?<![\w/.,$€£])(?P<runs>[1-9]\d{1,2})/(?P<wickets>\d)(?![\w/]|[.,]\d)",
+        behind(contexts.BATTED),
+    ),
+    (
         "fraction.score",
         r"(?<![\w/.,$€£])(?P<above>\d{1,3}(?:\.\d)?)/(?P<below>5|\d0|[1-9]\d0|[1-9]5)(?![\w/]|[.,]\d)",
         amounts.is_score,
@@ -397,7 +413,7 @@ DIGITS = compile_rules(
     (
         "measure.amount",
         rf"(?<![\d.,:])(?<!^/)(?<![^A-Za-z]/){NUMBER}(?:\s?(?P<scale>hundred|thousand|million|billion|trillion)\s)?"
-        rf"(?P<gap>[\s-]?){UNIT}{PER}(?:\.(?=\s(?:(?:x|by|of)\b|\(|\d+\s?(?:in|oz)\b)))?",
+        rf"(?P<gap>[\s-]?){UNIT}{PER}(?:\.(?=\s(?:(?:x|by|of)\b|\+|\(|\d+\s?(?:in|oz)\b)))?",
         amounts.is_unit,
     ),
     (

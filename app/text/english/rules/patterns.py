@@ -53,7 +53,7 @@ _FORMS_THAT_NEED = {
         *("serial.groups_behind", "serial.hyphen", "serial.model", "serial.record", "serial.year"),
         *("telephone.letters", "telephone.toll_free"),
     ),
-    "-–": ("range.circa", "range.letters", "range.names", "range.workdays", "roman.range"),
+    "-–": ("range.circa", "range.letters", "range.names", "range.workdays", "roman.range", "serial.tally"),
     "-–—": ("date.range", "money.range", "time.short_hour"),
     "-–—~～": ("range.to",),
     "-–—/": ("cardinal.comma",),
@@ -70,7 +70,7 @@ _FORMS_THAT_NEED = {
         *("cardinal.all_year", "cardinal.per", "date.days", "date.month_and_day", "date.month_of_year"),
         *("duration.fraction", "electronic.community", "electronic.path", "fraction.common"),
         *("fraction.part", "fraction.parts", "fraction.rare", "fraction.score", "measure.fraction"),
-        *("measure.per", "measure.pressure", "measure.rate", "range.pair"),
+        *("measure.per", "measure.pressure", "measure.rate", "range.pair", "range.wickets", "time.central"),
     ),
     "0": ("formula.chemical", "formula.logarithm", "money.amount", "serial.road", "serial.war"),
     ".": (
@@ -148,7 +148,8 @@ _PERIOD = alternatives(units.PERIODS)
 PER_PRICE = (
     r"(?:(?:/|(?<=\d)(?=pp\b))"
     rf"(?P<per>(?:{alternatives({*units.PERIODS, *units.UNIT_WORDS, *units.PRICED})})/[A-Za-z]+"
-    rf"|[A-Za-z]+/(?:{_PERIOD})|(?:(?:sq|cu)\.?[ -])?[A-Za-zµμ]+[²³23]?)(?![\w/]))?"
+    rf"|\d{{1,4}}\s?(?:k?g|m?[lL]|oz|lbs?|km|mi|min|hrs?)|[A-Za-z]+/(?:{_PERIOD})"
+    r"|(?:(?:sq|cu|fl)\.?[ -])?[A-Za-zµμ]+[²³23]?)(?![\w/])(?:\.(?=\s\+))?)?"
 )
 NOUN = r"(?P<noun>-(?:dollar|euro|pound|yen|rupee))?"
 MIXED = r"(?:\s|-(?=(?:1/2|[12]/3|[13]/4|[1357]/8|\d\d?/(?:16|32))(?![\d/])))"

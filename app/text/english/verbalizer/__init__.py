@@ -117,6 +117,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "cardinal.all_year": fixed("twenty four seven three sixty five"),
     "range.ratio": _ratio,
     "range.verse": _verse,
+    "range.wickets": lambda fields, text: " for ".join(cardinal(part) for part in text.split("/")),
     "range.names": _names,
     "range.workdays": fixed("Monday to Friday"),
     "abbreviation.month": lambda fields, text: vocabulary.MONTHS[text[:3].lower()],

@@ -181,8 +181,20 @@ def _per(fields: Fields) -> str:
     if per == "ea":
         return " each"
     return "".join(
-        f" per {units.PERIODS.get(one) or units.UNITS.get(one, (one,))[0]}" for one in per.split("/")
+        f" per {_several_units(one) or units.PERIODS.get(one) or units.UNITS.get(one, (one,))[0]}"
+        for one in per.split("/")
     )
+
+
+def _several_units(per: str) -> str:
+    """ "100g" of "$2/100g"; "" where there is no number."""
+    digits = per[: len(per) - len(per.lstrip("0123456789"))]
+    return counted_unit(digits, per[len(digits) :].strip()) if digits else ""
+
+
+def counted_unit(digits: str, unit: str) -> str:
+    one, several = units.UNITS[unit]
+    return f"{number(digits)} {one if digits == '1' else several}"
 
 
 FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {

@@ -113,6 +113,9 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     ),
     "serial.letter": lambda fields, text: f"{cardinal(value_of(fields, 'digits'))} {fields['letter']}",
     "serial.record": lambda fields, text: " ".join(cardinal(part) for part in text.split("-")),
+    "serial.tally": lambda fields, text: " and ".join(
+        "oh" if fields[name] == "0" else cardinal(value_of(fields, name)) for name in ("won", "lost")
+    ),
     "serial.lines": lambda fields, text: (
         f"{in_parts(value_of(fields, 'digits'))} {value_of(fields, 'letter').upper()}"
     ),

@@ -97,6 +97,12 @@ def _time(fields: Fields, text: str) -> str:
     return f"{hour} {spoken}{ending}"
 
 
+def _central(fields: Fields, text: str) -> str:
+    """ "8/7c": eight, seven Central."""
+    other = {"hour": fields["other"], "minutes": fields["other_minutes"]}
+    return f"{_time(fields, '')}, {_time(other, '')} Central"
+
+
 def _military(fields: Fields, text: str) -> str:
     hour, minutes = value_of(fields, "hour"), value_of(fields, "minutes")
     spoken = by_digits(hour) if hour[0] == "0" else cardinal(hour)
@@ -185,6 +191,7 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "date.year": lambda fields, text: year(value_of(fields, "year")),
     "date.short_year": lambda fields, text: _short_year(value_of(fields, "digits")),
     "time.clock": _time,
+    "time.central": _central,
     "time.offset": _offset,
     "time.military": _military,
     "time.hour": _time,
