@@ -287,7 +287,7 @@ def _opens(word: str) -> bool:
 _QUOTIENT = re.compile("[A-Za-z]/[A-Za-z]")
 _NUMBERED = frozenset(word for word in vocabulary.COUNTED if not word.endswith("."))
 _ROMAN_LETTERS = frozenset("IVXLCDM")
-_WAYS = frozenset("NSEW")
+_WAYS = frozenset(["N", "S", "E", "W", "NE", "NW", "SE", "SW"])
 
 
 def _joins(phrase: str, word: str) -> bool:
@@ -330,7 +330,7 @@ def _joins(phrase: str, word: str) -> bool:
         or stem.partition("-")[0] in vocabulary.SCALES
         or stem in units.UNIT_WORDS
         or (stem == "c" and phrase[-1:] in _BEFORE_CUPS)
-        or bare.partition("/")[0] in units.UNIT_WORDS
+        or (bare.partition("/")[0] in units.UNIT_WORDS and bare not in vocabulary.SHORT_FORMS)
         or contexts.HOURS_JOINED.search(f"{phrase} {stripped}")
         or vocabulary.MONTH_NAME.fullmatch(bare)
         or (stem in contexts.COMPASS and phrase[-1:] in "°'′’\"″”")
@@ -358,7 +358,7 @@ _WIDE = {
     "，": re.compile(r"^\s*(?:88|[$€£¥￥]?[1-9]\d{0,2}(?:，\d{3})*)$"),  # a farewell, or of a long number
 }
 """Behind what a wide mark belongs to the phrase."""
-_CLOSING = frozenset(")]\"”’")
+_CLOSING = frozenset(')]"”’')
 _ORDINAL = re.compile(r"(?:.*\s)?[0-9]{1,3}\.")
 _BEFORE_CUPS = frozenset("0123456789½⅓⅔¼¾")
 _ENTITIES = ("&lt;", "&gt;")

@@ -41,6 +41,16 @@ NUMBERED = _words(
     "room rm suite ste flight route highway interstate hwy apartment apt bus train road rt rte channel"
 )
 IN_TWO_PARTS = _words("box flight rfc rtx gtx rx geforce radeon")
+LAWS = _words("section sections form forms rule § §§")
+COURSES = _words(
+    "chem bio econ psych math calc calculus algebra physics chemistry biology economics psychology sociology "
+    "philosophy history english spanish french german accounting statistics stats engineering cs"
+)
+AIRLINES = _words("UA AA DL BA LH AF KL EK QF SQ WN NK VS EY QR TK JL NH CX LX AZ FR EI AY")
+FLOWN = _words(
+    "departs departed departing arrives arrived arriving leaves leaving lands landed boards boarding "
+    "flies takes is was has"
+)
 AIRCRAFT = _words("xbox boeing airbus concorde cessna embraer 737 747 porsche peugeot bmw volvo mercedes")
 # Before one of these, K, M or B behind a number is a scale.
 COUNTABLE = _words(

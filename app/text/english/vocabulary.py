@@ -143,6 +143,17 @@ COUNTED = {
     "min.": "minimum",
     "tel.": "telephone",
     **{"pp": "pages", "vol": "volume", "Vol": "Volume", "Fig": "Figure", "Div.": "Division", "Mk.": "Mark"},
+    **{"Lv.": "Level", "Lv": "Level", "Lvl.": "Level", "Lvl": "Level", "lvl": "level", "Cat.": "Category"},
+    **{
+        "Pg.": "Page",
+        "Para.": "Paragraph",
+        "Ver.": "Version",
+        "Blk.": "Block",
+        "Blk": "Block",
+        "Bk.": "Book",
+    },
+    **{"Wk.": "Week", "Wk": "Week", "bldg.": "building", "bldg": "building", "rm.": "room", "rm": "room"},
+    **{"Secs.": "Sections", "Chs.": "Chapters", "Eqs.": "Equations", "Arts.": "Articles"},
     "Tel.": "telephone",
 }
 # Before a time of day, as timetables have them.
@@ -263,6 +274,13 @@ PLACES = {
     },
     **{"Ill.": "Illinois", "Ore.": "Oregon", "Pa.": "Pennsylvania", "N.J.": "New Jersey", "N.Y.": "New York"},
 }
+PLACES_OF_MEMBERS = {
+    **{"Del.": "Delaware", "La.": "Louisiana", "Miss.": "Mississippi", "Mo.": "Missouri", "Ind.": "Indiana"},
+    **{"Wyo.": "Wyoming", "N.H.": "New Hampshire", "N.C.": "North Carolina", "S.C.": "South Carolina"},
+    **{"N.D.": "North Dakota", "S.D.": "South Dakota", "N.M.": "New Mexico", "R.I.": "Rhode Island"},
+    **{"W.Va.": "West Virginia", "Kans.": "Kansas"},
+}
+"""Only behind a party: "(D-Del.)"."""
 # Without a full stop.
 SHORT_FORMS = {
     **{
@@ -292,6 +310,9 @@ SHORT_FORMS = {
     "Dep't": "Department",
     "cont'd": "continued",
     **{"YoY": "year over year", "QoQ": "quarter over quarter"},
+    **{"y/y": "year over year", "q/q": "quarter over quarter", "m/m": "month over month"},
+    **{"hwy": "highway", "pkwy": "parkway", "blvd": "boulevard", "flr": "floor", "mgr": "manager"},
+    **{"mgmt": "management", "appt": "appointment", "avg": "average", "govt": "government"},
     "w/": "with",
     "w/o": "without",
     "w/in": "within",

@@ -36,15 +36,19 @@ def is_rate(found: Match, context: Context) -> bool:
 _RATES = frozenset(["m/s", "m/s²", "m/s2", "g/L", "g/l", "g/mol", "J/mol"])
 
 
-_ROADS = contexts.NUMBERED | contexts.LETTERED | {"exit"}
+_ROADS = contexts.NUMBERED | contexts.LETTERED | {"exit", "sizes"}
 _IN_MILLIONS = contexts.COUNTED - frozenset(["of", "lines", "records", "steps"])
+
+
+_SIZE = re.compile(r"(?<![\w.])\d{1,2}[RS]\s?[-–/]\s?$")
 
 
 def _is_letter(found: Match, context: Context) -> bool:
     """ "Route 9W" and "2.5m views"."""
     if found["unit"] == "m":
         return not found["per"] and _is_million(found.end(), context)
-    return found["unit"].isupper() and context.is_behind(found.start(), _ROADS)
+    is_size = _SIZE.search(found.string[: found.start()]) is not None  # "38R-46L"
+    return found["unit"].isupper() and (is_size or context.is_behind(found.start(), _ROADS))
 
 
 def _is_million(end: int, context: Context) -> bool:

@@ -75,6 +75,14 @@ def is_named(found: Match, context: Context) -> bool:
     return stem != word and stem.lower() in contexts.CODES and not context.ahead(found.end())
 
 
+_MIXED_CODE = re.compile(r"(?<![\w-])[A-Z]*\d+[A-Z]+\d+$")
+
+
+def is_within_code(found: Match, context: Context) -> bool:
+    """ "7GK2-91PQ", not "B12-14"."""
+    return _MIXED_CODE.search(found.string[: found.start()]) is not None
+
+
 def is_ion(found: Match, context: Context) -> bool:
     """ "Cl-", but no Ohio behind a city: "Columbus, OH-"."""
     before = f"{context.phrase.before}{context.text[: found.start()]}"
@@ -100,11 +108,20 @@ _TALLIED = frozenset(
 )
 
 
-def is_flight(found: Match, context: Context) -> bool:
-    """A number behind "flight", with an airline's code between or without."""
-    behind = context.behind(found.start())
-    is_airline = behind and re.fullmatch("[A-Z]{2}", behind[0]) and is_of_flight(found, context)
-    return bool((behind and behind[0].lower() in contexts.IN_TWO_PARTS) or is_airline)
+def is_in_parts(found: Match, context: Context) -> bool:
+    """A number behind "flight", with an airline's code between or without; of a course, a law or a form."""
+    last = next(iter(context.behind(found.start())), "")
+    if re.fullmatch("[A-Z]{2}", last) and (is_of_flight(found, context) or _is_flown(found, last, context)):
+        return True
+    if last[:1].isupper() and last.lower() in contexts.COURSES:
+        return len(found["digits"]) == 3 and not context.is_ahead(found.end(), contexts.COUNTED)
+    is_law = last.lower() in contexts.LAWS and len(found["digits"]) == 4
+    return is_law or last.lower() in contexts.IN_TWO_PARTS
+
+
+def _is_flown(found: Match, airline: str, context: Context) -> bool:
+    """ "UA 328 departs"."""
+    return airline in contexts.AIRLINES and context.is_ahead(found.end(), contexts.FLOWN)
 
 
 _STATES_OF_HTTP = frozenset(

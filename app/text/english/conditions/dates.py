@@ -29,6 +29,9 @@ def is_military(found: Match, context: Context) -> bool:
     is_until = contexts.UNTIL_HOURS.search(
         f"{context.phrase.before} {context.text[:start]}".rstrip()
     ) and not context.is_behind(start, contexts.CHANGED, 7)
+    if found["hour"][0] == "0" and not has_hours:  # "leaves at 0645", no code
+        is_told = context.is_behind(start, _AT | _OPENING) and not context.ahead(found.end())[:1].isdigit()
+        return is_told and not context.is_behind(start, contexts.CODES | contexts.DIALED, 5)
     return bool(has_hours and (found["hour"][0] == "0" or is_at or is_fixed or is_until))
 
 

@@ -37,6 +37,34 @@ def is_way(found: Match, context: Context) -> bool:
     return last in _ONTO or (last == "on" and (ahead[0].isdigit() or first in _TURNED))
 
 
+_WINDS = frozenset(["wind", "winds", "breeze", "breezes", "gusts", "swell", "swells"])
+_OF_WINDS = _WINDS | {"of", "the", "from", "out"}
+
+
+def is_wind(found: Match, context: Context) -> bool:
+    """ "NW winds", "winds from the SW", "Wind: NW 15 mph", and "NW 23rd Ave"."""
+    ahead = context.ahead(found.end())
+    if len(found[0]) == 2 and _ORDINAL.match(ahead):
+        return True
+    if context.is_ahead(found.end(), _WINDS):
+        return True
+    behind = [word.lower() for word in context.behind(found.start(), 4)]
+    blown = next((word for word in behind if word not in _OF_WINDS - _WINDS), "")
+    is_from = "out" in behind or "of" not in behind[:2]
+    return blown in _WINDS and is_from and (not ahead or ahead in _BEHIND_WIND or ahead[:1].isdigit())
+
+
+_ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)\b")
+_BEHIND_WIND = frozenset(
+    ["at", "and", "or", "to", "with", "around", "near", "up", "this", "tonight", "today"]
+)
+
+
+def is_of_party(found: Match, context: Context) -> bool:
+    """ "Sen. Coons (D-Del.)" and "Sen. Cruz, R-Texas,"."""
+    return found.start() > 0 or context.phrase.previous[-1:] == ","
+
+
 def is_state(found: Match, context: Context) -> bool:
     if found["zip"]:
         return found["state"] != "ID" or found["zip"].startswith("83")
@@ -45,6 +73,23 @@ def is_state(found: Match, context: Context) -> bool:
     before = f"{context.phrase.before}{context.text[: found.start()]}".rstrip()
     city = before.rpartition(" ")[2]
     return before.endswith(",") and city[:1].isupper() and len(city) > 4 and not context.ahead(found.end())
+
+
+_GRADED = frozenset(
+    ["a", "an", "straight", "got", "get", "grade", "grades", "earned", "with", "gave", "from"]
+)
+
+
+def is_grade(found: Match, context: Context) -> bool:
+    """ "got an A-", not "the A- and B-levels"."""
+    letter = found.start() - 1
+    is_listed = context.is_behind(letter, frozenset(["or", "and", "to"])) and _GRADES.search(
+        f"{context.phrase.before}{context.text[:letter]}"
+    )
+    return bool(is_listed) or context.is_behind(letter, _GRADED)
+
+
+_GRADES = re.compile(r"\b[A-D][+\u2212\u2013-]?,? (?:or|and|to)(?: an?)?\s*$")
 
 
 def is_verse(found: Match, context: Context) -> bool:

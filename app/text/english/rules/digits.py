@@ -59,7 +59,7 @@ DIGITS = compile_rules(
     ),
     (
         "time.military",
-        r"(?<![\w.,:-])(?P<hour>[01]\d|2[0-4])(?P<minutes>[0-5]\d)(?:\s?(?P<unit>hrs\.?|h\b))?(?![\w.,:-])",
+        r"(?<![\w.,:-])(?P<hour>[01]\d|2[0-4])(?P<minutes>[0-5]\d)(?:\s?(?P<unit>hrs\.?|h\b))?(?![\w:-]|[.,]\d)",
         dates.is_military,
     ),
     (
@@ -473,7 +473,7 @@ DIGITS = compile_rules(
     (
         "cardinal.parts",
         r"(?<![\w.,$:-])(?P<digits>\d{3,4})(?![\d.,]\d|[\w%°/:'’-])",
-        codes.is_flight,
+        codes.is_in_parts,
     ),
     ("cardinal.parts", r"(?<![\w.,$:-])(?P<digits>501)(?=\(c\))"),
     ("cardinal.parts", r"(?<![\w.,$:-])(?P<digits>802)(?=\.(?:11(?![\d.])|1[a-z]|3(?![\d.])))"),

@@ -49,15 +49,30 @@ _FORMS_THAT_NEED = {
     ),
     "-": (
         *("cardinal.always", "date.joined_day_first", "date.joined_month_first", "date.joined_short_year"),
-        *("date.season", "date.year_and_month", "digits.long_zip", "formula.ion", "range.halves"),
-        *("serial.groups_behind", "serial.hyphen", "serial.model", "serial.record", "serial.year"),
+        *(
+            "abbreviation.party",
+            "date.season",
+            "date.year_and_month",
+            "digits.long_zip",
+            "formula.ion",
+            "range.halves",
+        ),
+        *("serial.groups_behind", "serial.model", "serial.record", "serial.year"),
         *("telephone.letters", "telephone.toll_free"),
     ),
-    "-–": ("range.circa", "range.letters", "range.names", "range.workdays", "roman.range", "serial.tally"),
+    "-–": (
+        "range.circa",
+        "range.letters",
+        "range.names",
+        "range.workdays",
+        "roman.range",
+        "serial.hyphen",
+        "serial.tally",
+    ),
     "-–—": ("date.range", "money.range", "time.short_hour"),
     "-–—~～": ("range.to",),
     "-–—/": ("cardinal.comma",),
-    "-–−": ("cardinal.minus", "formula.minus"),
+    "-–−": ("cardinal.minus", "formula.grade", "formula.minus"),
     " -": ("serial.groups",),
     "-./": ("date.iso", "date.numeric"),
     ":": (
@@ -91,6 +106,7 @@ _FORMS_THAT_NEED = {
     "<>": ("formula.limit",),
     "<>≈≠≤≥": ("formula.compare",),
     "~≈": ("cardinal.about",),
+    "+": ("electronic.keys",),
     "+-⁺⁻": ("formula.charge",),
     "!": ("formula.factorial",),
     "#": ("cardinal.hash", "serial.sharp"),
@@ -158,9 +174,10 @@ MONTH = rf"(?P<month>{vocabulary.MONTH})"
 DAY = r"(?P<day>[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th|ST|ND|RD|TH)?(?![\d:.%]\d|[\d:%]|,\d|\w|/)"
 LAST_DAY = r"(?:\s?[-–]\s?(?P<last>[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?(?![\d:.%/]|\w))?"
 YEAR = r"(?P<year>1[0-9]\d\d|20\d\d|2100)(?![\d:]|,\d|\.\d)"
-HALF = r"(?:\s?(?P<half>[AaPp])(?:\.\s?[Mm]\.|\.?[Mm]\b\.?))"
+HALF = r"(?:\s?(?P<half>[AaPp])(?:\.\s?[Mm]\.|\.?[Mm]\b\.?|(?<=:\d\d[ap])\b))"
 ZONE = rf"(?:\s(?P<zone>{contexts.ZONES}|{contexts.SMALL_ZONES})\b)?"
 WEEKDAY = rf"(?:{alternatives(vocabulary.WEEKDAYS)})(?:(?:s|nes|rs|ur)?day)?"
 STATE = "|".join(contexts.STATES)
+PLACES = alternatives({*vocabulary.PLACES, *vocabulary.PLACES_OF_MEMBERS, *contexts.STATES})
 STREET = rf"(?P<street>(?:{alternatives(contexts.STREETS)})\b\.?|(?:{alternatives(contexts.STREET_WORDS)})\b)"
 COMPASS = r"(?:N\.?[EW]|S\.?[EW]|[NSEW])\b\.?"

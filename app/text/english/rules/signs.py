@@ -2,7 +2,7 @@
 
 from firstword.app.text.addresses import FILE
 from firstword.app.text.english import vocabulary
-from firstword.app.text.english.conditions import amounts, codes, dates, money
+from firstword.app.text.english.conditions import amounts, codes, dates, money, names
 from firstword.app.text.english.rules.patterns import AMOUNT, NOUN, PER_PRICE, SCALE, SIGN, compile_rules
 
 # ruff: noqa: RUF001  typographic dashes, quotes and signs are meant
@@ -35,6 +35,11 @@ CURRENCIES = compile_rules(
         "money.amount",
         rf"(?P<sign>{SIGN})\s?(?P<number>{AMOUNT})(?:[\s-]?{SCALE})?(?P<per>(?!))?\s(?P<currency>[a-z]{{3,7}})\b",
         money.is_named_twice,
+    ),
+    (
+        "money.amount",
+        rf"(?P<sign>{SIGN})(?P<minus>\()(?P<number>{AMOUNT})\)(?:[\s-]?{SCALE})?(?P<per>(?!))?",
+        money.is_money,
     ),
     (
         "money.amount",
@@ -123,6 +128,7 @@ OTHERS = compile_rules(
     ("formula.limit", r"(?<![\w)%°])(?<![\w)%°]\s)(?P<sign>[<>])(?=[\d.])"),
     ("formula.compare", r"(?P<sign>[<>≤≥≠≈])\s?(?=[\d.])"),
     ("serial.hyphen", r"(?:(?<=\bi[3579])|(?<=[A-Z]{2}\d)|(?<=\b[A-Z]\d))-(?=\d{4,5}[A-Z]{0,2}\d?\b)"),
+    ("serial.hyphen", r"(?<=\d)-(?=\d+[A-Z])", codes.is_within_code),
     ("serial.hyphen", r"(?<=\d)-(?=\d)", codes.is_part_of_code),
     ("serial.hyphen", r"(?<=\bx86)-(?=64\b)"),
     ("serial.hyphen", r"(?<=[A-Z]\d[A-Z]\d)-(?=\d)|(?<=\b[A-Z]\d)-(?=\d{2,}[A-Z]\b)"),  # "A1B2-99", "X7-22Q"
@@ -133,7 +139,7 @@ OTHERS = compile_rules(
         r"(?:(?<=[\d%°])|(?<=[\w])(?<=\d[a-zA-Z])|(?<=[\d\s][apAP][mM])|(?<=\d[snrt][tdh])"
         r"|(?<=[ap]\.m\.)|(?<=\bnoon)|(?<=\bmidnight))\s?[-–—]\s?(?=[$€£¥₹]?\d)",
     ),
-    ("range.to", r"(?<=\d[\"″”])\s?[-–]\s?(?=\d+['′’])"),
+    ("range.to", r"(?<=\d[\"″”])\s?[-–]\s?(?=\d+(?:\.\d+)?['′’\"″”])"),
     ("range.to", rf"(?<=\w)\s?[-–]\s?(?={vocabulary.MONTH}\s\d)", dates.is_from_month),
     ("range.to", rf"(?<=[a-z.])\s?[-–]\s?(?=\d\d?\s{vocabulary.MONTH}\b)", dates.is_behind_day_and_month),
     ("range.to", r"(?<=[A-Za-z²³])\s?[-–]\s?(?=\d)", amounts.is_from_measure),
@@ -162,6 +168,9 @@ OTHERS = compile_rules(
     ),
     ("electronic.handle", r"(?<!\w)@(?P<host>[A-Za-z_](?:[\w.]*\w)?)(?![\w\u00c0-\uffff])"),
     ("formula.ion", r"(?:(?<=\bCl)|(?<=\bBr)|(?<=\bOH))-(?![\w-])", codes.is_ion),
+    ("formula.grade", r"(?<=\b[A-D])[-−–](?![\w-])", names.is_grade),
+    ("serial.hyphen", r"(?<=\bK)–(?=12\b)"),
+    ("range.to", r"(?<=\bK)–(?=\d\d?(?![\w-]))", codes.is_of_grades),
     ("formula.triangle", r"△(?=\s?[A-Z]{3}\b)"),
     ("cardinal.comma", r"(?<=V)/(?=\d+(?:\.\d+)?\s?A\b)", amounts.is_beside_volts),
     ("range.circa", r"(?<=\d)[-–]c\.\s?(?=\d)"),

@@ -20,6 +20,7 @@ from firstword.app.text.english.numbers import (
 from firstword.app.text.english.verbalizer import amounts, codes, dates, formulas
 from firstword.app.text.english.verbalizer.form import fixed, named
 
+_PLACES = {**vocabulary.PLACES, **vocabulary.PLACES_OF_MEMBERS, **contexts.STATES}
 _YOUNGER = {"Jr": "Junior", "Sr": "Senior"}
 
 
@@ -136,9 +137,10 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     ),
     "address.street": _street,
     "address.state": _state,
-    "address.compass": lambda fields, text: contexts.COMPASS[text[0]],
+    "address.compass": lambda fields, text: contexts.COMPASS[value_of(fields, "compass")],
     "initialism.dotted": lambda fields, text: " ".join(text.replace(".", "")),
     "initialism.letters": lambda fields, text: " ".join(text),
+    "abbreviation.party": lambda fields, text: f"{fields['party']} {_PLACES[value_of(fields, 'place')]}",
     "abbreviation.route": lambda fields, text: "Highway" if fields["road"] == "Hwy" else "Route",
     "abbreviation.floor": fixed("floor"),
     "abbreviation.hours": fixed("hours"),

@@ -76,6 +76,22 @@ def _path(fields: Fields, text: str) -> str:
     return f"{spoken} slash " if text.endswith("/") else spoken
 
 
+_KEYS = {
+    "Ctrl": "Control",
+    "Cmd": "Command",
+    "Del": "Delete",
+    "Esc": "Escape",
+    "Win": "Windows",
+    "Ins": "Insert",
+}
+
+
+def _keys(fields: Fields, text: str) -> str:
+    """ "Ctrl+Alt+Del", "Alt+F4"."""
+    parts = re.findall(r"[A-Za-z]+|\d+", text)
+    return " ".join(cardinal(part) if part.isdecimal() else _KEYS.get(part, part) for part in parts)
+
+
 FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "digits.code": named("digits", by_digits),
     "telephone.number": _telephone,
@@ -125,6 +141,7 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
         lambda fields, text: ", ".join(map(with_oh, value_of(fields, "zip").split("-"))),
     ),
     "electronic.address": lambda fields, text: say_address(fields, ENGLISH_MARKS, by_digits),
+    "electronic.keys": _keys,
     "electronic.path": _path,
     "electronic.community": lambda fields, text: f"{fields['at']} slash ",
     "electronic.dot": fixed(" dot "),

@@ -84,6 +84,7 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "formula.multiple": fixed(" times"),
     "formula.minus": fixed(" minus "),
     "formula.ion": fixed(" minus"),
+    "formula.grade": fixed(" minus"),
     "formula.triangle": fixed("triangle "),
     "formula.root": fixed("the square root of "),
 }
