@@ -189,7 +189,7 @@ RAISED = _words("hike hikes cut cuts rise rises move increase rate")  # behind "
 LINES = _words("modem modems link line connection bitrate serial baud")
 CHANCES = _words("chance chances probability inch inches mile miles second seconds share")
 TYPEFACES = _words("font fonts type text typeface arial helvetica times courier calibri bold serif size sans")
-DISPLAYS = _words("tv tvs hdtv lcd led oled qled monitor display screen television")
+DISPLAYS = _words("tv tvs hdtv lcd led oled qled monitor display screen television 4k uhd class")
 """Before one of these an inch is of a screen: "a 40 in. TV"."""
 INGREDIENTS = _words(
     "sugar flour milk water butter cream oil broth stock rice oats cheese chopped diced sliced "

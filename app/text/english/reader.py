@@ -364,8 +364,9 @@ def _join(text: str, phrase: Phrase) -> str:
 
 def _is_screen(follows: str, phrase: Phrase) -> bool:
     """Whether a screen stands behind what it measures: "a 40 in. TV"."""
-    following = phrase.following.strip(vocabulary.EDGES + ".").lower()
-    return follows in ("", ".") and following in contexts.DISPLAYS
+    ahead = f"{follows.removeprefix('.')} {phrase.following}"
+    words = [word.strip(vocabulary.EDGES + ".").lower() for word in ahead.split(maxsplit=1)[:1]]
+    return ahead[0] == " " and not contexts.DISPLAYS.isdisjoint(words)
 
 
 def _is_counted(part: Tag, previous: str, follows: str) -> bool:

@@ -83,6 +83,21 @@ def is_within_code(found: Match, context: Context) -> bool:
     return _MIXED_CODE.search(found.string[: found.start()]) is not None
 
 
+def is_version(found: Match, context: Context) -> bool:
+    """ "Python 3.12", also "from Python 3.9 to 3.12" and "Python 3.12 is faster than 3.11"."""
+    if context.is_behind(found.start(), contexts.VERSIONS):
+        return True
+    versions = _VERSION.findall(f"{context.phrase.before} {context.text[: found.start()]}")
+    is_compared = context.is_behind(found.start(), _COMPARED)
+    return is_compared and any(
+        major == found["major"] and word.lower() in contexts.VERSIONS for word, major in versions
+    )
+
+
+_VERSION = re.compile(r"\b([A-Za-z]+) v?(\d+)\.\d+\b")
+_COMPARED = frozenset(["than", "to", "and", "or", "vs", "not", "over", "from"])
+
+
 def is_ion(found: Match, context: Context) -> bool:
     """ "Cl-", but no Ohio behind a city: "Columbus, OH-"."""
     before = f"{context.phrase.before}{context.text[: found.start()]}"

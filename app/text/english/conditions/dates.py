@@ -272,7 +272,8 @@ _RATIOS = frozenset(["ratio", "odds", "split", "proportion", "mix"])
 
 def is_elapsed_minutes(found: Match, context: Context) -> bool:
     """ "He ran 10 km in 45:30", "45:10 minutes" and "39:05.9", not a ratio of 70:30."""
-    if found["unit"] or "." in found["seconds"]:
+    is_left = found["minutes"] == "0" and context.is_ahead(found.end(), contexts.AGO)
+    if found["unit"] or "." in found["seconds"] or is_left:
         return True
     if int(found["minutes"]) + float(found["seconds"]) == 100 or context.is_behind(found.start(), _RATIOS, 4):
         return False

@@ -256,7 +256,7 @@ DIGITS = compile_rules(
     ),
     (
         "duration.clock",
-        r"(?<![\d.,:])(?P<hours>(?!))?(?P<minutes>2[5-9]|[3-9]\d):(?P<seconds>[0-5]\d(?:\.\d{1,3})?)(?![\d:])(?P<unit>\s(?:minutes|mins?)\b)?",
+        r"(?<![\d.,:])(?P<hours>(?!))?(?P<minutes>0|2[5-9]|[3-9]\d):(?P<seconds>[0-5]\d(?:\.\d{1,3})?)(?![\d:])(?P<unit>\s(?:minutes|mins?)\b)?",
         dates.is_elapsed_minutes,
     ),
     (
@@ -295,8 +295,8 @@ DIGITS = compile_rules(
     ("serial.version", r"(?<![\w.])(?P<version>\d+(?:\.\d+){2})(?!\d)"),
     (
         "serial.version",
-        r"(?<![\w.])(?P<version>\d+\.\d\d)(?!\d)",
-        behind(contexts.VERSIONS),
+        r"(?<![\w.])(?P<version>(?P<major>\d+)\.\d\d)(?!\d)",
+        codes.is_version,
     ),
     (
         "duration.pace",
@@ -324,7 +324,11 @@ DIGITS = compile_rules(
             or found.string[found.start() - 1 : found.start()] == "x"
         ),
     ),
-    ("measure.inches", r"(?P<number>\d+(?:\.\d+)?)(?:″|\"(?!\w)|\"(?=x\d)|''(?!\w))", amounts.has_inches),
+    (
+        "measure.inches",
+        r"(?P<number>\d+(?:\.\d+)?)(?:″|\"(?!\w)|\"(?=x\d|[LWHD]\b)|''(?!\w))",
+        amounts.has_inches,
+    ),
     ("measure.degrees", r"(?<![\w.])(?P<number>\d+\.\d+)(?P<unit>[CF])\b"),
     (
         "measure.degrees",
