@@ -189,7 +189,7 @@ RAISED = _words("hike hikes cut cuts rise rises move increase rate")  # behind "
 LINES = _words("modem modems link line connection bitrate serial baud")
 CHANCES = _words("chance chances probability inch inches mile miles second seconds share")
 TYPEFACES = _words("font fonts type text typeface arial helvetica times courier calibri bold serif size sans")
-DISPLAYS = _words("tv tvs hdtv lcd led oled qled monitor display screen television 4k uhd class")
+DISPLAYS = _words("tv tvs hdtv lcd led oled qled monitor display screen television 4k uhd fhd qhd class")
 """Before one of these an inch is of a screen: "a 40 in. TV"."""
 INGREDIENTS = _words(
     "sugar flour milk water butter cream oil broth stock rice oats cheese chopped diced sliced "
@@ -239,7 +239,7 @@ NO_FRACTIONS = frozenset({(24, 7), (16, 9), (18, 8), (9, 11)})
 CLOCK = _words("at by from until till before after since around to and")
 
 # Behind "min." and "max." these are limited.
-LIMITED = _words("wage wages order age deposit payment height speed capacity temp. temperature load")
+LIMITED = _words("wage wages order age deposit payment height speed capacity temp. temperature load weight")
 
 ASKED = re.compile(
     r"\b(?:what(?: is|['\u2019]s)|how much is|calculate|compute|evaluate|simplify|solve|subtract)[\s:*(]*$",
@@ -250,7 +250,7 @@ ASKED = re.compile(
 ESTIMATED = _words("delivery arrival time cost total value date shipping price budget completion departure")
 """Before one of these "est." is estimated."""
 
-SINGULAR_BEHIND = _words("a an A An each")
+SINGULAR_BEHIND = _words("a an A An each one One another Another")
 DECADE_BEHIND = _words("the my his her their our early mid late upper lower low lows high highs and to in 's")
 CENTURY_BEFORE = _words("century centuries olympiad legion")
 YEAR_BEHIND = _words(
@@ -259,7 +259,7 @@ YEAR_BEHIND = _words(
     "september october november december the q1 q2 q3 q4 est. established born copyright between to al"
 )
 DATE_BEHIND = _words(
-    "on by until till since before after from due dated date dates you day meeting deadline through "
+    "on by until till since before after from due dated date dates you day meeting deadline through thru "
     "starting ends ending begins of is was for the born"
 )
 DAY_AHEAD = re.compile(r"\s?at (?:\d{1,2}(?::\d\d|\s?[ap]\.?m)|noon\b|midnight\b)", re.IGNORECASE)

@@ -4,6 +4,7 @@ import re
 from functools import lru_cache
 
 from firstword.app.text.english import contexts, units, vocabulary
+from firstword.app.text.english.conditions.condition import counts
 from firstword.app.text.english.context import Tag
 from firstword.app.text.english.tagger import (
     BEHIND_STREET,
@@ -111,7 +112,7 @@ VULGAR = str.maketrans(
 _RAISED_UNIT = re.compile(r"(?<=[A-Za-z])\^([23])(?!\w)")
 _NAMES_OR_FUNCTION = re.compile(
     rf"\W*(?:(?:{'|'.join(vocabulary.FUNCTIONS)})\(.*|[fgh]\([a-z]\)"
-    r"|[A-Z][a-z]{2,}\.?[-–][A-Z][a-z]{2,}|[A-Za-z][-–][A-Za-z])\W*"
+    r"|[A-Z][a-z]{2,}\.?[-–][A-Z][a-z]{2,}|[A-Za-z][-–][A-Za-z]|-[a-z])\W*"
 )
 _MISSING_BLANK = re.compile(r"(?<=[a-z]{3})\.(?!(?:Com|Org|Net|Edu|Gov)\b)(?=[A-Z][a-z]{2,}(?:\W|$))")
 _SMALL_ROMAN = contexts.SMALL_ROMANS
@@ -338,7 +339,9 @@ def _join(text: str, phrase: Phrase) -> str:
             follows = text[len(written) + len(part.text) :]
             if part.kind == "date" and spoken[-1:] == "-" and spoken[-2:-1].islower():
                 spoken = f"{spoken[:-1]} "
-            is_screen = part.kind == "measure" and _is_screen(follows, phrase)
+            is_screen = part.kind == "measure" and (
+                _is_screen(follows, phrase) or (part.form == "measure.inches" and _is_sized(follows, phrase))
+            )
             more = verbalize(part, previous, is_screen or _is_counted(part, previous, follows))
             written += part.text
         else:
@@ -346,6 +349,12 @@ def _join(text: str, phrase: Phrase) -> str:
             if last in ("money", "measure", "address") and part == "-":
                 more = " "
             written += part
+            if (
+                part == "."
+                and last in ("measure", "duration")
+                and text[len(written) : len(written) + 1] in _PAUSES
+            ):
+                more = ""  # "8 oz., 12 oz."
         is_tag = isinstance(part, Tag)
         if more[:1].isalnum() and spoken[-1:].isalnum() and (is_tag or is_behind_tag):
             spoken += " "
@@ -367,6 +376,16 @@ def _is_screen(follows: str, phrase: Phrase) -> bool:
     ahead = f"{follows.removeprefix('.')} {phrase.following}"
     words = [word.strip(vocabulary.EDGES + ".").lower() for word in ahead.split(maxsplit=1)[:1]]
     return ahead[0] == " " and not contexts.DISPLAYS.isdisjoint(words)
+
+
+_PAUSES = frozenset(",;:")
+_NO_NOUNS = frozenset(["plus", "times", "always", "towards", "upwards", "inches"])
+
+
+def _is_sized(follows: str, phrase: Phrase) -> bool:
+    """Whether inches are of what follows: two 3″ cookies, not 3″ across."""
+    following = phrase.following.strip(vocabulary.EDGES + ".").lower()
+    return follows == "" and counts(phrase.following) and following not in _NO_NOUNS
 
 
 def _is_counted(part: Tag, previous: str, follows: str) -> bool:

@@ -111,8 +111,9 @@ def _told_form(word: str, following: str, phrase: Phrase) -> str | None:
     if word in _DEGREES:
         is_scale = _is_degree(word, following, phrase)
         return _DEGREES[word] + "." * (word[-1] == "." and not following[:1].islower()) if is_scale else None
-    if word in contexts.COMPASS and _ORDINAL.match(following):
-        return contexts.COMPASS[word]  # "E. 42nd St."
+    if word in contexts.COMPASS:  # "E. 42nd St.", "onto S. Main St."
+        is_road = phrase.previous.lower() in _ONTO and following.istitle()
+        return contexts.COMPASS[word] if is_road or _ORDINAL.match(following) else None
     if word in _BEFORE:
         form, words = _BEFORE[word]
         return form if following in words else None
@@ -176,7 +177,7 @@ def _counted_form(word: str, following: str, phrase: Phrase) -> str | None:
         )
         if word in ("Est.", "est.") and following.lower() in contexts.ESTIMATED:
             return f"{word[0]}stimated"
-        is_limit = word in ("min.", "max.") and following in contexts.LIMITED
+        is_limit = word.lower() in ("min.", "max.") and following.lower() in contexts.LIMITED
         if is_numbered or is_limit:
             return vocabulary.COUNTED[word]
     return None
@@ -193,7 +194,7 @@ def _is_word_there(word: str, following: str, phrase: Phrase) -> bool:
         is_listed = _LISTED_BEFORE.search(phrase.before) is not None
         is_year = previous == "is" and re.match(r"\d{3}", following) is not None  # "is c. 900 years old"
         return not following[:1].isdigit() or (previous in _BEFORE_LETTER and not is_year) or is_listed
-    if word == "ex." and previous in contexts.OWN:
+    if (word == "ex." and previous in contexts.OWN) or (word in ("Max.", "Min.") and previous[-1:].isalnum()):
         return True
     return following == "I" and word[0].islower() and previous in contexts.ARTICLES | contexts.OWN
 
@@ -267,6 +268,7 @@ def _may_precede_day(previous: str) -> bool:
     return previous == "" or _BEFORE_HOURS.search(previous) is not None
 
 
+_ONTO = frozenset(["onto", "toward", "towards", "along"])
 _PRONOUNS = frozenset(["he", "she", "it", "we", "you", "they", "who", "that"])
 _BEFORE = {
     "WW": ("World War", frozenset({"I", "II", "III", "1", "2", "3"})),

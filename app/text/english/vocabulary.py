@@ -26,7 +26,6 @@ MONTH = (
     r"|JAN(?:UARY|\.)?|FEB(?:RUARY|\.)?|MAR(?:CH|\.)?|APR(?:IL)?|MAY|JUNE?|JULY?|AUG(?:UST|\.)?"
     r"|SEPT?(?:EMBER|\.)?|OCT(?:OBER|\.)?|NOV(?:EMBER|\.)?|DEC(?:EMBER)?)"
 )
-
 WEEKDAYS = {
     **{"Mon": "Monday", "Tue": "Tuesday", "Tues": "Tuesday", "Wed": "Wednesday", "Thu": "Thursday"},
     **{"Thur": "Thursday", "Thurs": "Thursday", "Fri": "Friday", "Sat": "Saturday", "Sun": "Sunday"},
@@ -139,8 +138,7 @@ COUNTED = {
     "c.": "circa",
     "est.": "established",
     "Est.": "established",
-    "max.": "maximum",
-    "min.": "minimum",
+    **{"max.": "maximum", "min.": "minimum", "Max.": "Maximum", "Min.": "Minimum"},
     "tel.": "telephone",
     **{"pp": "pages", "vol": "volume", "Vol": "Volume", "Fig": "Figure", "Div.": "Division", "Mk.": "Mark"},
     **{"Lv.": "Level", "Lv": "Level", "Lvl.": "Level", "Lvl": "Level", "lvl": "level", "Cat.": "Category"},
@@ -170,7 +168,7 @@ BETWEEN = {
     "viz.": "namely",
     "a.k.a.": "A K A",
     "cf.": "compare",
-    "approx.": "approximately",
+    **{"approx.": "approximately", "Approx.": "Approximately", "Incl.": "Including", "Esp.": "Especially"},
     "incl.": "including",
     "esp.": "especially",
 }
@@ -232,7 +230,8 @@ ABBREVIATIONS = {
     "fl.": "fluid",
     "misc.": "miscellaneous",
     "temp.": "temperature",
-    "avg.": "average",
+    **{"avg.": "average", "Avg.": "Average", "Temp.": "Temperature", "Misc.": "Miscellaneous"},
+    **{"Appt.": "Appointment", "Mgmt.": "Management", "Mfg.": "Manufacturing", "Mgr.": "Manager"},
     "govt.": "government",
     "mgmt.": "management",
     "asst.": "assistant",

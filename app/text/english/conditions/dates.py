@@ -36,7 +36,7 @@ def is_military(found: Match, context: Context) -> bool:
 
 
 _SPANS = (["week"], ["weekend"], ["night"], ["morning"])
-_DUE = frozenset(["by", "until", "till", "before", "after", "since", "due", "through", "eod", "cob"])
+_DUE = frozenset(["by", "until", "till", "before", "after", "since", "due", "through", "thru", "eod", "cob"])
 _COMMON_PARTS = frozenset({(1, 2), (1, 3), (2, 3), (1, 4), (3, 4)})
 
 

@@ -42,6 +42,17 @@ def is_priced(found: Match, context: Context) -> bool:
     return bool(found["scale"]) or counts(context.ahead(found.end("several")))
 
 
+_PAID = frozenset(["pay", "paid", "pays", "cost", "costs", "only", "just", "for", "save"])
+_PRICED = frozenset(["each", "coin", "coins", "off", "stamp", "stamps", "store", "apiece"])
+
+
+def is_in_cents(found: Match, context: Context) -> bool:
+    """ "costs 50c", not "1c sugar" or "wash at 30c"."""
+    if context.is_ahead(found.end(), contexts.INGREDIENTS - contexts.OF):
+        return False
+    return context.is_behind(found.start(), _PAID) or context.is_ahead(found.end(), _PRICED)
+
+
 def is_spent(found: Match, context: Context) -> bool:
     """ "saved $100s", not "a roll of $100s"."""
     return context.is_behind(found.start(), contexts.SPENT) and not context.is_ahead(found.end(), contexts.OF)

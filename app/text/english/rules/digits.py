@@ -98,6 +98,7 @@ DIGITS = compile_rules(
         r"(?<![\w.])(?P<digits>\d{1,2})(?P<letter>[sc])\b",
         behind(frozenset(["iphone"])),
     ),
+    ("money.cents", r"(?<![\w.,$])(?P<number>\d{1,2})c\b(?!['’-])", money.is_in_cents),
     ("serial.lines", r"(?<!\w)(?P<digits>480|720|1080|1440|2160)(?P<letter>[pi])\b"),
     (
         "digits.zip",

@@ -46,7 +46,7 @@ LETTERS = compile_rules(
     ("abbreviation.month", rf"\b{MONTH}(?<=\.)(?=\s\d)"),
     ("date.joined_month_first", rf"\b{MONTH}-(?P<day>[12]\d|3[01]|0?[1-9])-{YEAR}(?![\w-])"),
     ("date.month_and_year", rf"\b{MONTH},?\s+{YEAR}", dates.is_month),
-    ("date.month_and_short_year", rf"\b(?=[A-Za-z]+\s['’]\d){MONTH}\s['’](?P<digits>\d\d)(?!\w)"),
+    ("date.month_and_short_year", rf"\b(?=[A-Za-z]+\s?['’]\d){MONTH}\s?['’](?P<digits>\d\d)(?!\w)"),
     ("date.era_first", r"\b(?P<era>AD|A\.D\.)\s(?P<digits>\d{1,4})(?!\w)"),
     ("serial.bank", r"\b(?P<letters>[A-Z]{2})(?P<digits>\d\d(?: [0-9]{4}){2,}(?: \d{1,4})?)(?!\w)"),
     (
@@ -64,6 +64,7 @@ LETTERS = compile_rules(
     ("range.names", rf"\b(?P<first>{WEEKDAY})\.?\s?[-–]\s?(?P<last>{WEEKDAY})(?!\w)"),
     ("range.names", rf"\b(?P<first>{vocabulary.MONTH})\s?[-–]\s?(?P<last>{vocabulary.MONTH})(?!\w)"),
     ("range.pair", rf"\b(?P<first>{vocabulary.MONTH})/(?P<last>{vocabulary.MONTH})(?!\w)"),
+    ("duration.every", r"\bq\.?\s?(?P<number>\d{1,2})(?:-(?P<last>\d{1,2}))?\s?h(?:rs?)?\b"),
     (
         "electronic.keys",
         r"\b(?:Ctrl|Control|Cmd|Command|Alt|Option|Shift|Win|Windows|Fn)\+(?:[A-Z][a-z]+\+)*(?:[A-Z][A-Za-z]*\d{0,2}|\d)(?![\w+-])",

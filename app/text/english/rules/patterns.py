@@ -44,7 +44,7 @@ _FORMS_THAT_NEED = {
     " ": (
         *("abbreviation.number", "abbreviation.book", "abbreviation.floor", "abbreviation.month"),
         *("abbreviation.route", "address.street", "cardinal.scaled_apart", "date.era", "date.era_first"),
-        *("date.month_and_short_year", "date.month_and_year", "date.month_first", "measure.stone"),
+        *("date.month_and_year", "date.month_first", "measure.stone"),
         *("money.fraction", "serial.bank"),
     ),
     "-": (
@@ -92,7 +92,7 @@ _FORMS_THAT_NEED = {
         *("abbreviation.counted", "electronic.dot", "initialism.dotted", "serial.network", "serial.series"),
         "serial.version",
     ),
-    "'’": ("date.short_year",),
+    "'’": ("date.month_and_short_year", "date.short_year"),
     "'’′": ("duration.match", "measure.feet", "measure.foot"),
     "'′’f": ("measure.feet_and_inches",),
     "\"'″": ("measure.inches",),
@@ -127,6 +127,8 @@ _FORMS_THAT_NEED = {
     "CF": ("measure.degrees",),
     "Ee": ("formula.scientific",),
     "W": ("date.week",),
+    "q": ("duration.every",),
+    "c": ("money.cents",),
     "cs": ("serial.letter",),
     "tdh": ("roman.raised",),
     "IVXLCDM": ("roman.century", "roman.year"),

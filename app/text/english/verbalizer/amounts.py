@@ -90,6 +90,15 @@ def _money_with_comma(fields: Fields, previous: str, is_counted: bool) -> str:
 
 
 def _range_of_money(fields: Fields, text: str) -> str:
+    if "." in text and not (fields["scale"] or fields["low_scale"]):
+        return " to ".join(
+            _money(
+                {**fields, "number": value_of(fields, name), "per": fields["per"] if is_last else None},
+                "",
+                False,
+            )
+            for name, is_last in (("low", False), ("number", True))
+        )
     scale, low = fields["scale"], number(value_of(fields, "low"))
     if fields["low_scale"]:
         low += f" {vocabulary.SCALES[value_of(fields, 'low_scale')]}"
@@ -234,6 +243,9 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
 }
 WITH_NEIGHBORS: Final[Mapping[str, Callable[[Fields, str, bool], str]]] = {
     "measure.basis": _basis_points,
+    "money.cents": lambda fields, previous, is_counted: counted(
+        value_of(fields, "number"), "cent"
+    ).removesuffix("s" if is_counted else "\0"),
     "money.amount": _money,
     "money.behind": _money,
     "money.comma": _money_with_comma,

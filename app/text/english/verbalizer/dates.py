@@ -150,6 +150,12 @@ def _minute_of_match(fields: Fields, text: str) -> str:
     return f"{cardinal(value_of(fields, 'minutes'))}{added} minutes"
 
 
+def _every(fields: Fields, text: str) -> str:
+    """ "q6h" of a prescription."""
+    last = f" to {cardinal(fields['last'])}" if fields["last"] else ""
+    return f"every {cardinal(value_of(fields, 'number'))}{last} hours"
+
+
 def _pace(fields: Fields, text: str) -> str:
     per, seconds = fields["per"], fields["seconds"]
     spoken = _duration({**fields, "seconds": None if seconds == "00" else seconds}, text)
@@ -200,6 +206,7 @@ FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
         value_of(fields, "number"), _PERIODS[value_of(fields, "unit")]
     ),
     "duration.aged": lambda fields, text: f"{counted(value_of(fields, 'number'), 'year')} old",
+    "duration.every": _every,
     "duration.age": lambda fields, text: f"{cardinal(value_of(fields, 'number'))} year old",
     "duration.match": _minute_of_match,
     "duration.parts": _duration,
