@@ -59,10 +59,16 @@ _AFTER_NUMBER = frozenset(
         "y/o",
     }
 )
+_WORKDAYS = [
+    f"{first}{dash}{last}"
+    for first in ("M", "T", "Tu", "W", "Th")
+    for last in ("F", "Th", "Sa", "Su")
+    for dash in "-–"
+]
 _WAITING = (
     "St",
     "Dr",
-    "M-F",
+    *_WORKDAYS,
     "Mt",
     "Ft",
     "WW",
@@ -98,7 +104,7 @@ _WAITING = (
 _OPENERS = frozenset(
     {*vocabulary.OPERATORS, *units.CODES, *contexts.STATES, *contexts.LETTERS, "AD", "A.D.", *_WAITING}
 )
-_BEFORE_NUMBER = frozenset({*units.CODES, "M-F", "AD", "A.D.", "BC", "B.C."})
+_BEFORE_NUMBER = frozenset({*units.CODES, *_WORKDAYS, "AD", "A.D.", "BC", "B.C."})
 _STREET = re.compile(r"\d{1,5}[A-Z]?(?: (?:[NSEW]\.?){1,2})?(?: (?:[A-Z][\w.'’-]*|\d+(?:st|nd|rd|th))){0,4}")
 _STREET_WORD = re.compile(r"(?:[A-Z][\w.'’-]*|\d+(?:st|nd|rd|th)),?")
 _STREET_KINDS = frozenset({*contexts.STREETS, *contexts.STREET_WORDS})
@@ -330,6 +336,7 @@ def _joins(phrase: str, word: str) -> bool:
         or stem.partition("-")[0] in vocabulary.SCALES
         or stem in units.UNIT_WORDS
         or (stem == "c" and phrase[-1:] in _BEFORE_CUPS)
+        or (stem in ("C", "F", "bp") and phrase[-1:].isdigit())
         or (bare.partition("/")[0] in units.UNIT_WORDS and bare not in vocabulary.SHORT_FORMS)
         or contexts.HOURS_JOINED.search(f"{phrase} {stripped}")
         or vocabulary.MONTH_NAME.fullmatch(bare)

@@ -11,7 +11,7 @@ def _words(text: str) -> frozenset[str]:
 CODES = _words(
     "code codes pin otp passcode password zip zipcode postcode extension ext account acct id ssn ein iban "
     "isbn card serial tracking text sms confirmation verification licence license passport routing badge "
-    "agent imei sku upc"
+    "agent imei sku upc cvv cvc"
 )
 FILED = re.compile(
     r"\b(?:(?i:docket|ref|reference|invoice|ticket|sku|po|upc|rma|id|ein)\b[.:]?|(?:Case|Claim|File)\b:?|(?:case|claim|file)(?::|\s+#)|(?i:order|booking)\s+#"
@@ -319,6 +319,7 @@ NO_NAMES = _words(
     "The This That And But For Not With From Its Their Our Your Are Was Were Has Had Have Will Can May "
     "Did Does An Vitamin Plan Option Hepatitis Malcolm Team Vitamins Generation Xbox"
 )
+STAGED = _words("stage type phase class grade level group tier part section")
 OF_TRIALS = _words("Phase Type Stage Tier Category")
 """Behind one of these in small letters "I and II" are numbers."""
 CROWNED = _words(

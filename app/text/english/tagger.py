@@ -13,7 +13,7 @@ from firstword.app.text.phrases import Phrase
 
 # ruff: noqa: RUF001  typographic quotes are meant
 
-_AROUND = re.compile(r"(?P<before>[\"'“‘(\[]*)(?P<core>\S*?)(?P<after>[\"'”’)\],;:!?]*)")
+_AROUND = re.compile(r"(?P<before>[\"'“‘(\[]*)(?P<core>\S*?)(?P<after>[\"'”’)\],;:!?]*(?:(?<=[)\]\"”’])\.)?)")
 _SPOKEN = frozenset({"sec.", "art.", "min.", "max.", "fig.", "ex.", "ext.", "tab.", "para."})
 _NUMBERS = frozenset({"no.", "No.", "nos.", "Nos."})
 _LETTERED = frozenset(
@@ -35,6 +35,7 @@ _HOURS = re.compile(r"1?\d[-–]1?\d")
 _BEFORE_HOURS = re.compile(r"[\d.,;:|)(–-]$|\d[ap]\.?m\.?$|^(?:Hours|Weekends|Open|Closed)$", re.IGNORECASE)
 _SATURDAY_BEFORE = re.compile(r"\b(?:Sat|Saturday)\.? (?:&|and|or|-|–) $")
 _EARNING = re.compile(r"(?:[%\dk€£¥]|percent|[A-Z]{3})$")
+_LETTER = re.compile(r"[B-HJ-Z][.,;:)]*|A[.,;:)]+")  # "Rm. B"
 _CODE = re.compile(r"[A-Z]{1,4}-?\d[A-Z\d-]*")
 _DAYS = "|".join(vocabulary.WEEKDAYS)
 _DAY_BEFORE = re.compile(rf"\b(?:{_DAYS}) [-–]\s*$|\b(?:{_DAYS}), (?:{_DAYS}),? (?:&|and|or)\s*$")
@@ -90,9 +91,14 @@ def _long_form(word: str, phrase: Phrase) -> str | None:
         word == "v." and (is_apart or not (phrase.previous[:1].isupper() and following[:1].isupper()))
     ):
         return None
-    if word == "p.a." and not _EARNING.search(phrase.previous):
-        return "P A"
-    return _in_tables(word) or vocabulary.SHORT_FORMS.get(word.removesuffix("."))
+    return _last_form(word, phrase) or _in_tables(word) or vocabulary.SHORT_FORMS.get(word.removesuffix("."))
+
+
+def _last_form(word: str, phrase: Phrase) -> str | None:
+    """ "(tax incl.)", not "incl. tax"; "his p.a.", not "4% p.a."."""
+    if word == "incl." and not phrase.text.endswith("incl."):
+        return "included"
+    return "P A" if word == "p.a." and not _EARNING.search(phrase.previous) else None
 
 
 def _told_form(word: str, following: str, phrase: Phrase) -> str | None:
@@ -174,6 +180,7 @@ def _counted_form(word: str, following: str, phrase: Phrase) -> str | None:
             or numeral in contexts.SMALL_ROMANS
             or following in _NUMBERS
             or (is_before_code and _CODE.fullmatch(following.rstrip(".")))
+            or (is_before_code and word[0].isupper() and _LETTER.fullmatch(phrase.following))
         )
         if word in ("Est.", "est.") and following.lower() in contexts.ESTIMATED:
             return f"{word[0]}stimated"

@@ -203,6 +203,7 @@ UNITS: dict[str, tuple[str, str]] = {
     "inHg": ("inch of mercury", "inches of mercury"),
     "AU": ("astronomical unit", "astronomical units"),
     "gpm": ("gallon per minute", "gallons per minute"),
+    "gsm": ("gram per square meter", "grams per square meter"),
     "cfm": ("cubic foot per minute", "cubic feet per minute"),
     "lux": ("lux", "lux"),
     "lx": ("lux", "lux"),

@@ -40,14 +40,14 @@ _ROADS = contexts.NUMBERED | contexts.LETTERED | {"exit", "sizes"}
 _IN_MILLIONS = contexts.COUNTED - frozenset(["of", "lines", "records", "steps"])
 
 
-_SIZE = re.compile(r"(?<![\w.])\d{1,2}[RS]\s?[-–/]\s?$")
+_SIZE = re.compile(r"(?<![\w.])(?:\d{1,2}[RSW]\s?[-–/x]\s?\d{1,2}L|\d{1,2}W\s?[x/]\s?\d{1,2}L)\b")
 
 
 def _is_letter(found: Match, context: Context) -> bool:
-    """ "Route 9W" and "2.5m views"."""
+    """ "Route 9W", "2.5m views" and a size such as "38R-46L" or "32W x 30L"."""
     if found["unit"] == "m":
         return not found["per"] and _is_million(found.end(), context)
-    is_size = _SIZE.search(found.string[: found.start()]) is not None  # "38R-46L"
+    is_size = any(size.start() <= found.start() < size.end() for size in _SIZE.finditer(found.string))
     return found["unit"].isupper() and (is_size or context.is_behind(found.start(), _ROADS))
 
 
@@ -106,19 +106,7 @@ def is_beside_volts(found: Match, context: Context) -> bool:
 
 def is_unit_alone(found: Match, context: Context) -> bool:
     """Before a slash and something else: "350°F/Gas 4"."""
-    return found["unit"] in units.UNITS and found["unit"] not in (
-        "in",
-        "A",
-        "K",
-        "N",
-        "J",
-        "T",
-        "C",
-        "F",
-        "M",
-        "B",
-        "c",
-    )
+    return found["unit"] in units.UNITS and found["unit"] not in {"in", *"AKNJTCFMBc"}
 
 
 _AGAIN = re.compile(r"\s?[/(–-]\s?(?P<number>[−-]?\d{1,3})\s?°?(?P<unit>[CF])\b")
@@ -290,6 +278,8 @@ def is_points(found: Match, context: Context) -> bool:
     """So many that somebody scores, or a market falls by, rather than pints."""
     if context.is_ahead(found.end(), contexts.OF):
         return False
+    if found.string[: found.start()].endswith(("±", "+")):
+        return True
     amount = float(found["number"].replace(",", ""))
     return amount >= 20 or context.is_behind(found.start(), contexts.SCORED | contexts.CHANGED, 2)
 
@@ -361,7 +351,8 @@ def is_before_noon(found: Match, context: Context) -> bool:
 def is_basis(found: Match, context: Context) -> bool:
     """Hundredths of a percent, rather than bits per second, of which there are more."""
     if found["unit"] == "bp":  # also pairs of bases
-        return context.is_ahead(found.end(), contexts.RAISED)
+        is_changed = context.is_behind(found.start(), contexts.CHANGED | contexts.RAISED, 3)
+        return is_changed or context.is_ahead(found.end(), contexts.RAISED)
     if context.is_ahead(found.end(), contexts.LINES):
         return False
     return float(found["number"].replace(",", "")) < 1000

@@ -280,6 +280,14 @@ def is_elapsed_minutes(found: Match, context: Context) -> bool:
     return context.is_behind(found.start(), contexts.DURATIONS - _IS)
 
 
+_MIXED = frozenset(["ratio", "odds", "scale", "dilution", "proportion", "mixture"])
+
+
+def is_ratio(found: Match, context: Context) -> bool:
+    """ "a 1:10 ratio", "odds of 5:10"."""
+    return context.is_ahead(found.end(), _MIXED) or context.is_behind(found.start(), _MIXED, 2)
+
+
 _IS = frozenset(["is", "was", "of", "for"])
 
 

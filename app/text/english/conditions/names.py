@@ -49,12 +49,18 @@ def is_wind(found: Match, context: Context) -> bool:
     if context.is_ahead(found.end(), _WINDS):
         return True
     behind = [word.lower() for word in context.behind(found.start(), 4)]
+    if behind[:1] and behind[0] in _HEADED and ahead in _ROADWARDS:
+        return True
     blown = next((word for word in behind if word not in _OF_WINDS - _WINDS), "")
     is_from = "out" in behind or "of" not in behind[:2]
     return blown in _WINDS and is_from and (not ahead or ahead in _BEHIND_WIND or ahead[:1].isdigit())
 
 
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)\b")
+_HEADED = frozenset(
+    ["head", "heading", "headed", "go", "going", "drive", "continue", "travel", "turn", "moving"]
+)
+_ROADWARDS = frozenset(["on", "onto", "toward", "towards", "for", "along", "at", "from", "until"])
 _BEHIND_WIND = frozenset(
     ["at", "and", "or", "to", "with", "around", "near", "up", "this", "tonight", "today"]
 )

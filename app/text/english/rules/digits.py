@@ -122,7 +122,7 @@ DIGITS = compile_rules(
     ("date.week", r"(?<!\w)(?P<year>\d{4})-W(?P<week>\d\d)(?:-(?P<weekday>[1-7]))?(?!\w)"),
     ("cardinal.plural", r"(?<=\dx)(?P<digits>\d{1,2})s\b"),
     ("cardinal.plural", r"(?<![\w.,$])(?P<digits>\d{1,4})['’]?s\b", amounts.is_plural),
-    ("serial.models", r"(?<![\w.,$])(?P<digits>7[0-8]7)s\b"),
+    ("serial.models", r"(?<![\w.,$])(?P<digits>7[0-8]7|1040|109[589])s\b"),
     ("date.decade", r"(?<![\w.'’$])(?P<digits>[2-9]0)s(?=[-–][2-9]0s\b)"),
     (
         "date.days",
@@ -241,6 +241,7 @@ DIGITS = compile_rules(
         "time.clock",
         rf"(?<![\d.,:])(?<!\d/)(?P<hour>1[0-2]|0?[1-9])\.(?P<minutes>[0-5]\d){HALF}{ZONE}(?!\w)",
     ),
+    ("range.ratio", r"(?<![\w:.,])(?P<low>\d{1,2}):(?P<high>\d\d)(?![\w:])", dates.is_ratio),
     (
         "duration.hours",
         r"(?<![\w.,:/-])(?P<hours>\d):(?P<minutes>[0-5]\d)\s?hrs\b(?:\.(?= [a-z]))?",
@@ -333,7 +334,7 @@ DIGITS = compile_rules(
     ("measure.degrees", r"(?<![\w.])(?P<number>\d+\.\d+)(?P<unit>[CF])\b"),
     (
         "measure.degrees",
-        r"(?<![\w.,:])(?P<number>0|[1-9]\d{0,2})(?P<unit>[CF])\b(?!['’-])",
+        r"(?<![\w.,:])(?P<number>0|[1-9]\d{0,2})\s?(?P<unit>[CF])\b(?!['’-])",
         amounts.is_temperature,
     ),
     (

@@ -1,7 +1,8 @@
 """Forms that begin with a letter; the first that fits, in this order, is taken."""
 
-from firstword.app.text.english import numerals, vocabulary
+from firstword.app.text.english import contexts, numerals, vocabulary
 from firstword.app.text.english.conditions import amounts, codes, dates, money, names
+from firstword.app.text.english.conditions.condition import behind
 from firstword.app.text.english.rules.patterns import (
     AMOUNT,
     CODE,
@@ -57,6 +58,7 @@ LETTERS = compile_rules(
     ("serial.version", r"\b(?P<v>[vV])(?P<version>\d+(?:\.\d+)+)(?!\d)"),
     ("serial.groups_behind", r"\b(?P<letters>[A-Z]+)-(?P<year>19\d\d|20\d\d)-(?P<digits>\d+)(?![\d-])"),
     ("roman.number", r"\b(?P<roman>[IVXLCDM]+)(?!\w|-(?![A-Z]\b))", numerals.is_counted),
+    ("roman.lettered", r"\b(?P<roman>I{1,3}|IV)(?P<letter>[A-C])(?![\w-])", behind(contexts.STAGED)),
     ("roman.number", r"\b(?P<roman>[ivxl]{2,6})(?![\w-])", numerals.is_counted),
     ("roman.number", r"(?:(?<=\d\()|(?<=\)\())(?P<roman>[ivx]{2,6})(?=\))", numerals.is_any),
     ("roman.year", r"\b(?P<roman>M{1,2}[MCDXLIV]{2,})(?![\w-])", numerals.is_year),
@@ -75,7 +77,7 @@ LETTERS = compile_rules(
         names.is_of_party,
     ),
     ("formula.by", r"(?<=\d[\"″'′’])x(?=\d)"),
-    ("range.workdays", r"\bM[-–]F\b", dates.is_workdays),
+    ("range.workdays", r"\b(?P<first>M|Tu?|W|Th)[-–](?P<last>F|Th|Sa|Su)\b", dates.is_workdays),
     ("range.letters", r"\b(?P<first>[A-Z])–(?P<last>[A-Z])\b|\b(?:A-Z|a-z)\b"),
     (
         "measure.unit",

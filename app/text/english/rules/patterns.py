@@ -131,6 +131,7 @@ _FORMS_THAT_NEED = {
     "c": ("money.cents",),
     "cs": ("serial.letter",),
     "tdh": ("roman.raised",),
+    "IV": ("roman.lettered",),
     "IVXLCDM": ("roman.century", "roman.year"),
     "IVXLCDMivxl": ("roman.number", "roman.ordinal"),
 }

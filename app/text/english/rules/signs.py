@@ -211,7 +211,7 @@ CODES = compile_rules(
     ("serial.craft", r"(?<=[A-Z])(?P<digits>[1-9]\d\d)(?![.,]?\d|[\w-])", codes.is_of_flight),
     ("serial.craft", r"(?<![A-Za-z][A-Za-z])(?<=[A-Z])-?(?P<digits>[1-9]\d\d)(?![.,]?\d|[\w-])"),
     ("serial.plural", r"(?<=[A-Z])(?P<digits>\d{1,3})s\b"),
-    ("serial.plural", r"(?<=[A-Z])-(?P<digits>\d{2,3})s\b"),
+    ("serial.plural", r"(?:(?<=[A-Z])-(?=\d\d)|(?<=\b[A-SU-Z])-)(?P<digits>\d{1,3})s\b"),
     ("serial.code", r"(?<=[A-Za-z])(?P<digits>\d+)(?![.,]?\d)"),
     ("serial.code", r"(?<=[A-Z])-(?P<digits>\d+)(?![.,]?\d|s\b)"),
 )

@@ -20,6 +20,10 @@ from firstword.app.text.english.numbers import (
 from firstword.app.text.english.verbalizer import amounts, codes, dates, formulas
 from firstword.app.text.english.verbalizer.form import fixed, named
 
+_DAYS = {
+    **{"M": "Monday", "T": "Tuesday", "Tu": "Tuesday", "W": "Wednesday", "Th": "Thursday", "F": "Friday"},
+    **{"Sa": "Saturday", "Su": "Sunday"},
+}
 _PLACES = {**vocabulary.PLACES, **vocabulary.PLACES_OF_MEMBERS, **contexts.STATES}
 _YOUNGER = {"Jr": "Junior", "Sr": "Senior"}
 
@@ -120,7 +124,9 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "range.verse": _verse,
     "range.wickets": lambda fields, text: " for ".join(cardinal(part) for part in text.split("/")),
     "range.names": _names,
-    "range.workdays": fixed("Monday to Friday"),
+    "range.workdays": lambda fields, text: " to ".join(
+        _DAYS[value_of(fields, at)] for at in ("first", "last")
+    ),
     "abbreviation.month": lambda fields, text: vocabulary.MONTHS[text[:3].lower()],
     "abbreviation.number": lambda fields, text: f"{text[0]}umber",
     "range.pair": lambda fields, text: _names(fields, text).replace(" to ", " "),
@@ -131,6 +137,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
         str(roman_value(unicodedata.normalize("NFKC", text).upper()))
     ),
     "roman.number": _roman,
+    "roman.lettered": lambda fields, text: f"{_roman(fields, text)} {fields['letter']}",
     "roman.year": lambda fields, text: year(str(roman_value(text))),
     "roman.range": lambda fields, text: (
         f"{_roman(fields, text)} to {cardinal(str(roman_value(value_of(fields, 'last'))))}"
