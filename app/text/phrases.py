@@ -112,7 +112,7 @@ MAX_BEFORE = 64  # characters in front of a phrase that decide how it is read
 _CLOSED = re.compile(r"[,;:!?.][\"'”’)\]]*$")
 _STAYS_OPEN = re.compile(
     r"[\d½⅓⅔¼¾⅛][\s-]?"  # an abbreviated unit: "5 oz."
-    r"(?:(?:fl\.? )?oz|ft|in|mi|lbs?|min|sec|hrs?|yd|[Tt]bsp|Tbs|tsp|pt|qt|gal|mos?|wks?|yrs?|pcs?|pkg)\.$"
+    r"(?:(?:fl\.? )?oz|ft|in|mi|lbs?|min|sec|hrs?|yd|[Tt]bsp|Tbs|tsp|pt|qt|gal|mos?|wks?|yrs?|pcs?|pkg)\.\)?$"
     r"|(?:^|[\s(])(?:\d{1,3}|[kmn])!$"  # a factorial: "5! = 120"
     r"|(?:^|[\s(])[2-9]s,$"  # one of several: "2s, 3s and 4s"
     r"|^(?:ed\.|qtr\.|st\.|Dr,)$"
@@ -314,6 +314,8 @@ def _joins(phrase: str, word: str) -> bool:
         return is_zip or (bool(opens_number) and _DIGIT.match(stripped.lstrip("'’")) is not None)
     if stripped in _WIDE:
         return _WIDE[stripped].search(phrase) is not None
+    if phrase[-2:] == ".)":
+        return False  # "1 (8-oz.) pkg."
     if phrase[-1] in "、：" and not stripped[0].isdecimal():
         return False
     if phrase[-1] == "，" and not _goes_on_behind_comma(phrase.lstrip(), stripped):
@@ -337,7 +339,7 @@ def _joins(phrase: str, word: str) -> bool:
         or stem in units.UNIT_WORDS
         or (stem == "c" and phrase[-1:] in _BEFORE_CUPS)
         or (stem in ("C", "F", "bp") and phrase[-1:].isdigit())
-        or (bare.partition("/")[0] in units.UNIT_WORDS and bare not in vocabulary.SHORT_FORMS)
+        or (bare.partition("/")[0].rstrip(".") in units.UNIT_WORDS and bare not in vocabulary.SHORT_FORMS)
         or contexts.HOURS_JOINED.search(f"{phrase} {stripped}")
         or vocabulary.MONTH_NAME.fullmatch(bare)
         or (stem in contexts.COMPASS and phrase[-1:] in "°'′’\"″”")

@@ -273,7 +273,7 @@ def _operator(text: str, phrase: Phrase) -> str:
         starts_line = "\n" in phrase.source
         if text != "—" and (_is_between_names(phrase) or _is_between_times(phrase)):
             return "to"
-        if not starts_line and _VARIABLE.fullmatch(phrase.previous) and _VARIABLE.fullmatch(phrase.following):
+        if not starts_line and _is_difference(phrase):
             return "minus"
         return "" if starts_line or phrase.previous[-1:] in ",.;:!?-–—" else ","
     if text == "x":
@@ -300,6 +300,14 @@ def _is_between_names(phrase: Phrase) -> bool:
     return any(
         all(map(is_name, names)) for is_name in (vocabulary.is_weekday, vocabulary.MONTH_NAME.fullmatch)
     )
+
+
+def _is_difference(phrase: Phrase) -> bool:
+    """ "x - y" and "(x - 4)", not "vitamin a - 4 mg"."""
+    first, second = (word.strip(vocabulary.EDGES + ".") for word in (phrase.previous, phrase.following))
+    if _VARIABLE.fullmatch(first) is None:
+        return False
+    return _VARIABLE.fullmatch(second) is not None or (second.isdecimal() and first not in ("a", "i"))
 
 
 _VARIABLE = re.compile(r"[a-zα-ω]")
@@ -349,12 +357,8 @@ def _join(text: str, phrase: Phrase) -> str:
             if last in ("money", "measure", "address") and part == "-":
                 more = " "
             written += part
-            if (
-                part == "."
-                and last in ("measure", "duration")
-                and text[len(written) : len(written) + 1] in _PAUSES
-            ):
-                more = ""  # "8 oz., 12 oz."
+            if part == "." and last in ("measure", "duration"):
+                more = "" if _goes_on(text[len(written) : len(written) + 1], phrase) else more
         is_tag = isinstance(part, Tag)
         if more[:1].isalnum() and spoken[-1:].isalnum() and (is_tag or is_behind_tag):
             spoken += " "
@@ -378,8 +382,13 @@ def _is_screen(follows: str, phrase: Phrase) -> bool:
     return ahead[0] == " " and not contexts.DISPLAYS.isdisjoint(words)
 
 
-_PAUSES = frozenset(",;:")
+_PAUSES = frozenset([",", ";", ":"])
 _NO_NOUNS = frozenset(["plus", "times", "always", "towards", "upwards", "inches"])
+
+
+def _goes_on(mark: str, phrase: Phrase) -> bool:
+    """Whether the stop of a unit before a mark ends no sentence: "8 oz., 12 oz.", "1 (8-oz.) can"."""
+    return mark in _PAUSES or (mark == ")" and phrase.following[:1].islower())
 
 
 def _is_sized(follows: str, phrase: Phrase) -> bool:

@@ -318,6 +318,7 @@ SHORT_FORMS = {
         "mgr": "manager",
         "Wt": "Weight",
     },
+    **{"hrs": "hours", "mins": "minutes", "yrs": "years", "lbs": "pounds"},
     **{"mgmt": "management", "appt": "appointment", "avg": "average", "govt": "government"},
     "w/": "with",
     "w/o": "without",

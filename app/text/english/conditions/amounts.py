@@ -75,7 +75,7 @@ def is_unit(found: Match, context: Context) -> bool:
         is_closed = not context.ahead(end) and (not rest or rest[0] in ".,;:!?)")
         is_sized = context.is_ahead(end, contexts.MEASURED | contexts.DISPLAYS | {"x", "×", "by"})
         has_feet = bool(re.search(r"(?:ft|feet|foot|x|by|\bin\s?×)\s$", found.string[: found.start()]))
-        return not is_apart or is_closed or is_sized or has_feet
+        return not is_apart or is_closed or is_sized or has_feet or found[0][-1] == "."
     if unit == "A" and _VOLTS.search(found.string[: found.start()]):
         return True
     if unit in ("A", "K", "N", "J", "T", "t", "d", "C", "F"):

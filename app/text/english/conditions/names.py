@@ -49,6 +49,8 @@ def is_wind(found: Match, context: Context) -> bool:
     if context.is_ahead(found.end(), _WINDS):
         return True
     behind = [word.lower() for word in context.behind(found.start(), 4)]
+    if ahead == "of" and _FAR.search(f"{context.phrase.before} {context.text[: found.start()]}"):
+        return True
     if behind[:1] and behind[0] in _HEADED and ahead in _ROADWARDS:
         return True
     blown = next((word for word in behind if word not in _OF_WINDS - _WINDS), "")
@@ -57,6 +59,9 @@ def is_wind(found: Match, context: Context) -> bool:
 
 
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)\b")
+_FAR = re.compile(
+    r"\b(?:mi|km|m|ft|yds?|miles?|kilometers?|meters|feet|yards|blocks?|minutes|just|hours)\.?\s*$"
+)
 _HEADED = frozenset(
     ["head", "heading", "headed", "go", "going", "drive", "continue", "travel", "turn", "moving"]
 )

@@ -113,7 +113,7 @@ DIGITS = compile_rules(
     ),
     (
         "date.numeric",
-        r"(?<![\d/.-])(?P<first>\d\d?)(?P<sign>[/.-])(?P<second>\d\d?)(?P=sign)(?P<year>\d{4}"
+        r"(?<![\d/.@-])(?P<first>\d\d?)(?P<sign>[/.-])(?P<second>\d\d?)(?P=sign)(?P<year>\d{4}"
         r"|\d\d)(?![\d/.-]\d|\d|-)",
         lambda found, context: (
             dates.is_date(found, context) and (found["sign"] != "-" or len(found["year"]) == 4)
@@ -419,7 +419,7 @@ DIGITS = compile_rules(
     (
         "measure.amount",
         rf"(?<![\d.,:])(?<!^/)(?<![^A-Za-z]/){NUMBER}(?:\s?(?P<scale>hundred|thousand|million|billion|trillion)\s)?"
-        rf"(?P<gap>[\s-]?){UNIT}{PER}(?:\.(?=\s(?:(?:x|by|of)\b|\+|\(|\d+\s?(?:in|oz)\b)))?",
+        rf"(?P<gap>[\s-]?){UNIT}{PER}(?:\.(?=\s(?:(?:x|by|of|[NS]?[EW]?)\b|[+=(]|\d+\s?(?:in|oz)\b)))?",
         amounts.is_unit,
     ),
     (
@@ -467,7 +467,7 @@ DIGITS = compile_rules(
     ),
     (
         "cardinal.parts",
-        r"(?<![\w.,$:-])(?P<digits>\d{3})(?![\d.,]\d|[\w%°/:'’-])",
+        r"(?<![\w.,$:-])(?P<digits>\d{3})(?![\d.,:]\d|[\w%°/'’-])",
         behind(contexts.AIRCRAFT | contexts.NUMBERED),
     ),
     ("cardinal.parts", r"(?<![\w.,$:-])(?P<digits>\d{3})(?=[a-z]{1,2}\b)", behind(contexts.AIRCRAFT)),
@@ -478,14 +478,14 @@ DIGITS = compile_rules(
     ),
     (
         "cardinal.parts",
-        r"(?<![\w.,$:-])(?P<digits>\d{3,4})(?![\d.,]\d|[\w%°/:'’-])",
+        r"(?<![\w.,$:-])(?P<digits>\d{3,4})(?![\d.,:]\d|[\w%°/'’-])",
         codes.is_in_parts,
     ),
     ("cardinal.parts", r"(?<![\w.,$:-])(?P<digits>501)(?=\(c\))"),
     ("cardinal.parts", r"(?<![\w.,$:-])(?P<digits>802)(?=\.(?:11(?![\d.])|1[a-z]|3(?![\d.])))"),
     (
         "cardinal.parts",
-        r"(?<![\w.,$:-])(?P<digits>[1-5]\d\d)(?![\d.,]\d|[\w%°/:'’-])",
+        r"(?<![\w.,$:-])(?P<digits>[1-5]\d\d)(?![\d.,:]\d|[\w%°/'’-])",
         codes.is_failure,
     ),
     (

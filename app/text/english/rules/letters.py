@@ -47,7 +47,7 @@ LETTERS = compile_rules(
     ("abbreviation.month", rf"\b{MONTH}(?<=\.)(?=\s\d)"),
     ("date.joined_month_first", rf"\b{MONTH}-(?P<day>[12]\d|3[01]|0?[1-9])-{YEAR}(?![\w-])"),
     ("date.month_and_year", rf"\b{MONTH},?\s+{YEAR}", dates.is_month),
-    ("date.month_and_short_year", rf"\b(?=[A-Za-z]+\s?['’]\d){MONTH}\s?['’](?P<digits>\d\d)(?!\w)"),
+    ("date.month_and_short_year", rf"\b(?=[A-Za-z]+\.?\s?['’]\d){MONTH}\s?['’](?P<digits>\d\d)(?!\w)"),
     ("date.era_first", r"\b(?P<era>AD|A\.D\.)\s(?P<digits>\d{1,4})(?!\w)"),
     ("serial.bank", r"\b(?P<letters>[A-Z]{2})(?P<digits>\d\d(?: [0-9]{4}){2,}(?: \d{1,4})?)(?!\w)"),
     (

@@ -162,7 +162,7 @@ UNIT = (
     r"(?P<unit>N[·⋅]m|ft-lbs?|lb-ft|[lL]/100\s?km|(?:(?:sq|cu)\.?[ -]|fl\.? )?[A-Za-zµμ\u2126\u03a9]+[²³23]?"
     r"|°\s?[CF]\b|[°º][CF]?|[℃℉%‰★⭐])(?![\w°²³])"
 )
-PER = r"(?:/(?P<per>(?:(?:sq|cu)\.?[ -])?[A-Za-zµμ]+[²³23]?(?:/[A-Za-z]+)?)(?![\w/]))?"
+PER = r"(?:\.?/(?P<per>(?:(?:sq|cu)\.?[ -])?[A-Za-zµμ]+[²³23]?(?:/[A-Za-z]+)?)(?![\w/]))?"
 _PERIOD = alternatives(units.PERIODS)
 PER_PRICE = (
     r"(?:(?:/|(?<=\d)(?=pp\b))"
