@@ -370,7 +370,8 @@ def _join(text: str, phrase: Phrase) -> str:
             last = last if part == "." else ""
     is_unit = last in ("measure", "duration") and text.endswith(".")
     following = phrase.following.lstrip("(\"“'*_")
-    if is_unit and (following[:1].islower() or (last == "measure" and _is_screen(".", phrase))):
+    is_on_way = phrase.following.isalpha() and phrase.following in contexts.COMPASS
+    if is_unit and (following[:1].islower() or is_on_way or (last == "measure" and _is_screen(".", phrase))):
         return spoken.removesuffix(".")
     return spoken
 
@@ -383,7 +384,7 @@ def _is_screen(follows: str, phrase: Phrase) -> bool:
 
 
 _PAUSES = frozenset([",", ";", ":"])
-_NO_NOUNS = frozenset(["plus", "times", "always", "towards", "upwards", "inches"])
+_NO_NOUNS = frozenset(["plus", "times", "always", "towards", "upwards", "inches", "does"])
 
 
 def _goes_on(mark: str, phrase: Phrase) -> bool:

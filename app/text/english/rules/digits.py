@@ -419,7 +419,7 @@ DIGITS = compile_rules(
     (
         "measure.amount",
         rf"(?<![\d.,:])(?<!^/)(?<![^A-Za-z]/){NUMBER}(?:\s?(?P<scale>hundred|thousand|million|billion|trillion)\s)?"
-        rf"(?P<gap>[\s-]?){UNIT}{PER}(?:\.(?=\s(?:(?:x|by|of|[NS]?[EW]?)\b|[+=(]|\d+\s?(?:in|oz)\b)))?",
+        rf"(?P<gap>[\s-]?){UNIT}{PER}(?:\.(?=\s(?:(?:x|by|of)\b|[NSEW](?:$|\sof)|[+=(]|\d+\s?(?:in|oz)\b)))?",
         amounts.is_unit,
     ),
     (
