@@ -69,7 +69,7 @@ LETTERS = compile_rules(
     ("duration.every", r"\bq\.?\s?(?P<number>\d{1,2})(?:-(?P<last>\d{1,2}))?\s?h(?:rs?)?\b"),
     (
         "electronic.keys",
-        r"\b(?:Ctrl|Control|Cmd|Command|Alt|Option|Shift|Win|Windows|Fn)\+(?:[A-Z][a-z]+\+)*(?:[A-Z][A-Za-z]*\d{0,2}|\d)(?![\w+-])",
+        r"\b(?:Ctrl|Control|Cmd|Command|Alt|Option|Shift|Win|Fn)\+(?:[A-Z][a-z]+\+)*(?:[A-Z][A-Za-z]*\d{0,2}|\d)(?![\w+-])",
     ),
     (
         "abbreviation.party",

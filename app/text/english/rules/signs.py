@@ -150,7 +150,7 @@ OTHERS = compile_rules(
     ("range.to", r"(?<=\d)\s?[~～]\s?(?=\d)"),
     ("range.to", r"(?<=\d[€£$%])\s?[-–—]\s?(?=\d)"),
     ("cardinal.minus", r"(?:(?<=UTC)|(?<=GMT))−(?=\d)"),
-    ("cardinal.minus", r"(?<![\w)])[-−](?=[a-z](?![\w'’-]))", amounts.is_formula),
+    ("cardinal.minus", r"(?<![\w)])[-−](?=[a-z](?![\w'’=-]))", amounts.is_formula),
     ("cardinal.minus", r"(?<![\w)])[-−](?=\.?\d|[$€£¥₹])"),
     ("cardinal.comma", r"(?<=[\d²³])\s[-–—]+|(?<=[A-Za-z])\s(?:--|—)(?=\s|$)"),
     ("cardinal.hash", r"#\s?(?=\d)|#\s?(?=[A-Z]{1,2}-?\d{3}|[A-Z]{1,4}-\d|[A-Z]{1,3}\d[A-Z\d]{2,}\b)"),
