@@ -189,7 +189,9 @@ RAISED = _words("hike hikes cut cuts rise rises move increase rate")  # behind "
 LINES = _words("modem modems link line connection bitrate serial baud")
 CHANCES = _words("chance chances probability inch inches mile miles second seconds share")
 TYPEFACES = _words("font fonts type text typeface arial helvetica times courier calibri bold serif size sans")
-DISPLAYS = _words("tv tvs hdtv lcd led oled qled monitor display screen television 4k uhd fhd qhd class")
+DISPLAYS = _words(
+    "tv tvs hdtv lcd led oled qled monitor display screen television 4k uhd fhd qhd class laptop tablet"
+)
 """Before one of these an inch is of a screen: "a 40 in. TV"."""
 INGREDIENTS = _words(
     "sugar flour milk water butter cream oil broth stock rice oats cheese chopped diced sliced "
@@ -217,7 +219,7 @@ ALWAYS_AHEAD = _words(
 CITIES = _words("nyc la sf brooklyn manhattan queens bronx")
 RATINGS = _words("score rating grade mark")
 SCORES = RATINGS | _words("star stars points review imo imho tbh")
-PRESSURE = _words("pressure bp")
+PRESSURE = _words("pressure bp hypertension hypertensive systolic")
 OF = _words("of")
 COMPARED_BEHIND = _words("is are was were be been to of at by from if when than with")
 """Behind one of these "<" is no verb."""

@@ -350,7 +350,8 @@ def _join(text: str, phrase: Phrase) -> str:
             is_screen = part.kind == "measure" and (
                 _is_screen(follows, phrase) or (part.form == "measure.inches" and _is_sized(follows, phrase))
             )
-            more = verbalize(part, previous, is_screen or _is_counted(part, previous, follows))
+            is_counted = _is_counted(part, previous, follows) or _is_priced(part, previous, follows, phrase)
+            more = verbalize(part, previous, is_screen or is_counted)
             written += part.text
         else:
             more = part if part.isalnum() and part.isascii() else _signs_read(part)
@@ -405,6 +406,19 @@ def _is_counted(part: Tag, previous: str, follows: str) -> bool:
     if re.match(r"-[a-z]", follows):
         return True
     return previous in contexts.SINGULAR_BEHIND
+
+
+_PRICED = re.compile(
+    "(?:bill|deal|project|plan|package|budget|fund|contract|settlement|merger|loan|acquisition|program|house"
+    "|home|mansion|prize|jackpot|lawsuit|investment|fine)[.,;:!?)]*"
+)
+_OWNED = frozenset(["the", "this", "that", "its", "his", "her", "their", "our"])
+
+
+def _is_priced(part: Tag, previous: str, follows: str, phrase: Phrase) -> bool:
+    """ "the $1.7 trillion bill", not "the $5 million was paid"."""
+    is_noun = follows == "" and _PRICED.fullmatch(phrase.following) is not None
+    return part.form == "money.amount" and is_noun and previous.lower() in _OWNED
 
 
 def _signs_read(text: str) -> str:

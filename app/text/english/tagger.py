@@ -38,7 +38,10 @@ _EARNING = re.compile(r"(?:[%\dk€£¥]|percent|[A-Z]{3})$")
 _LETTER = re.compile(r"[B-HJ-Z][.,;:)]*|A[.,;:)]+")  # "Rm. B"
 _CODE = re.compile(r"[A-Z]{1,4}-?\d[A-Z\d-]*")
 _DAYS = "|".join(vocabulary.WEEKDAYS)
-_DAY_BEFORE = re.compile(rf"\b(?:{_DAYS}) [-–]\s*$|\b(?:{_DAYS}), (?:{_DAYS}),? (?:&|and|or)\s*$")
+_DAY_BEFORE = re.compile(
+    rf"\b(?:Mon|Tues?|Thu|Thurs?|Fri) (?:&|and|or)\s*$"
+    rf"|\b(?:{_DAYS}) [-–]\s*$|\b(?:{_DAYS}), (?:{_DAYS}),? (?:&|and|or)\s*$"
+)
 _RUN = re.compile(
     r"\s+|</?[a-z]+>|<\|[^<>\s]{1,20}\|>|[^\W\d_⁰¹²³⁴-⁹]+(?:['’][^\W\d_⁰¹²³⁴-⁹]+)*|.", re.DOTALL
 )
@@ -265,7 +268,7 @@ def is_weekday(word: str, phrase: Phrase) -> bool:
         if phrase.text[-1:] == "," and is_apart and following[:1].isdigit():
             return True
         return following[:1].isdigit() and previous.lower() in contexts.ON_DAY
-    return following[:1].isdigit() or following in ("-", "–")
+    return following[:1].isdigit() or following in ("-", "–", "&", "and", "or")
 
 
 def _may_precede_day(previous: str) -> bool:

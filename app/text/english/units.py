@@ -44,7 +44,14 @@ EXACT: dict[str, tuple[str, str]] = {
         },
         **{"l": "liter", "L": "liter", "dl": "deciliter", "dL": "deciliter", "cl": "centiliter"},
         **{"µl": "microliter", "μl": "microliter", "µL": "microliter", "μL": "microliter", "gal": "gallon"},
-        **{"qt": "quart", "pt": "pint", "pts": "pint", "fl oz": "fluid ounce", "tbsp": "tablespoon"},
+        **{
+            "qt": "quart",
+            "pt": "pint",
+            "pts": "pint",
+            "fl oz": "fluid ounce",
+            "bbl": "barrel",
+            "tbsp": "tablespoon",
+        },
         **{
             "tsp": "teaspoon",
             "Tbsp": "tablespoon",

@@ -199,7 +199,10 @@ def is_scale(found: Match, context: Context) -> bool:
 
 
 def is_pressure(found: Match, context: Context) -> bool:
-    return found["unit"] is not None or context.is_behind(found.start(), contexts.PRESSURE, 2)
+    if found["unit"] is not None or context.is_behind(found.start(), contexts.PRESSURE, 2):
+        return True
+    is_usual = 80 <= int(found["above"]) <= 220 and 40 <= int(found["below"]) <= 130
+    return is_usual and context.is_behind(found.start(), contexts.PRESSURE, 6)
 
 
 _INCHES = re.compile(r"(?<=[0-9])\"")
@@ -383,6 +386,12 @@ def is_foot(found: Match, context: Context) -> bool:
     return other is not None and context.is_ahead(other.end(), contexts.SIZED)
 
 
+def is_far(found: Match, context: Context) -> bool:
+    """ "above 7,000'", with no quotation open."""
+    before = f"{context.phrase.before} {context.text[: found.start()]}"
+    return "," in found["number"] and _QUOTE_OPEN.search(before) is None
+
+
 def is_scale_alone(found: Match, context: Context) -> bool:
     return not found["per"] or is_per(found, context)
 
@@ -430,7 +439,8 @@ def is_rare_fraction(found: Match, context: Context) -> bool:
     is_small = above < below > 31 and (is_chance or context.is_ahead(found.end(), contexts.CHANCES))
     is_small = is_small and not context.is_behind(found.start(), contexts.FILES | contexts.NAMED_BY_CODE, 2)
     is_factor = above > below and contexts.SCALED.search(before) is not None
-    return is_improper or is_small or is_factor or context.is_ahead(found.end(), contexts.OF)
+    ahead = context.ahead(found.end())
+    return is_improper or is_small or is_factor or ahead[:1] == "π" or ahead == "of"
 
 
 def is_proper_in_formula(found: Match, context: Context) -> bool:

@@ -115,9 +115,14 @@ def is_tally(found: Match, context: Context) -> bool:
     last, before = [*map(str.lower, context.behind(start, 2)), "", ""][:2]
     if (last, before) in _TALLIED or context.is_ahead(end, contexts.RECORD):
         return True
+    games = int(found["won"]) + int(found["lost"])
+    ahead = context.ahead(end)
+    if (last == "the" and ahead.istitle()) or (last == "are" and games > 7 and ahead.lower() in _GOES_ON):
+        return True
     return last in contexts.PLAYED and context.is_ahead(end, contexts.PLAYED_SINCE)
 
 
+_GOES_ON = frozenset(["", "and", "but", "with", "after", "entering", "heading"])
 _TALLIED = frozenset(
     {*((verb, "record") for verb in ("of", "is", "was")), ("to", "improved"), ("to", "improve")}
 )

@@ -318,9 +318,10 @@ DIGITS = compile_rules(
     ),
     (
         "measure.feet",
-        r"(?P<number>\d+)['′’](?:(?!\w)|(?=x\d))",
+        r"(?P<number>\d{1,3}(?:,\d{3})+|\d+)['′’](?:(?!\w)|(?=x\d))",
         lambda found, context: (
             context.is_ahead(found.end(), contexts.SIZES)
+            or amounts.is_far(found, context)
             or context.behind(found.start()) == ["x"]
             or found.string[found.end() : found.end() + 1] == "x"
             or found.string[found.start() - 1 : found.start()] == "x"
@@ -373,7 +374,7 @@ DIGITS = compile_rules(
         amounts.is_rare_fraction,
     ),
     (
-        "fraction.common",
+        "fraction.rare",
         r"(?<![\w/.,])(?P<whole>(?!))?(?P<above>\d{1,3})/(?P<below>\d{1,4})(?![\d/]|[.,]\d)",
         amounts.is_proper_in_formula,
     ),

@@ -77,6 +77,7 @@ LETTERS = compile_rules(
         names.is_of_party,
     ),
     ("formula.by", r"(?<=\d[\"″'′’])x(?=\d)"),
+    ("range.weekdays", r"\b(?:M/W/F|Tu?/Th)\b"),
     ("range.workdays", r"\b(?P<first>M|Tu?|W|Th)[-–](?P<last>F|Th|Sa|Su)\b", dates.is_workdays),
     ("range.letters", r"\b(?P<first>[A-Z])–(?P<last>[A-Z])\b|\b(?:A-Z|a-z)\b"),
     (

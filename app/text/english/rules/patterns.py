@@ -85,7 +85,15 @@ _FORMS_THAT_NEED = {
         *("cardinal.all_year", "cardinal.per", "date.days", "date.month_and_day", "date.month_of_year"),
         *("duration.fraction", "electronic.community", "electronic.path", "fraction.common"),
         *("fraction.part", "fraction.parts", "fraction.rare", "fraction.score", "measure.fraction"),
-        *("measure.per", "measure.pressure", "measure.rate", "range.pair", "range.wickets", "time.central"),
+        *(
+            "measure.per",
+            "measure.pressure",
+            "measure.rate",
+            "range.pair",
+            "range.weekdays",
+            "range.wickets",
+            "time.central",
+        ),
     ),
     "0": ("formula.chemical", "formula.logarithm", "money.amount", "serial.road", "serial.war"),
     ".": (

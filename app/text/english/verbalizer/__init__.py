@@ -124,6 +124,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "range.verse": _verse,
     "range.wickets": lambda fields, text: " for ".join(cardinal(part) for part in text.split("/")),
     "range.names": _names,
+    "range.weekdays": lambda fields, text: " ".join(_DAYS[day] for day in text.split("/")),
     "range.workdays": lambda fields, text: " to ".join(
         _DAYS[value_of(fields, at)] for at in ("first", "last")
     ),
