@@ -70,7 +70,7 @@ class Normalizer:
         return spoken
 
     def normalize_phrase(self, phrase: Phrase, language: str) -> str:
-        """Return "" where nothing of the phrase can be spoken. In Chinese a line's end is a pause."""
+        """Return "" where nothing of it can be spoken. The mark of a line that had none stands in front."""
         return self._said_in_line(phrase, languages.primary_language(language))
 
     def _said_in_line(self, phrase: Phrase, primary: str) -> str:
@@ -136,9 +136,8 @@ def _begins_line(phrase: Phrase) -> bool:
 
 def _begins_sentence(phrase: Phrase) -> bool:
     """Whether the line before it ended a sentence without a mark; it may be an item of a list."""
-    found = _LINE_BEFORE.search(
-        phrase.before + phrase.source[: len(phrase.source) - len(phrase.source.lstrip())]
-    )
+    blank = phrase.source[: len(phrase.source) - len(phrase.source.lstrip())]
+    found = _LINE_BEFORE.search(phrase.before + blank)
     if found is None or not any(map(str.isalnum, found["line"])):
         return False
     *_, last = found["line"].split()
