@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from firstword.app.text.chinese.conditions import Condition
+from firstword.app.text.chinese.conditions.condition import Condition
 from firstword.app.text.chinese.rules import NEEDS, ROWS
 from firstword.app.text.phrases import Phrase
 

@@ -1,0 +1,1 @@
+"""Where a rule of Chinese is meant, from the words beside what it found, by subject."""
