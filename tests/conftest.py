@@ -106,11 +106,12 @@ def _full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave the slow files unread where `-m` leaves them out: each process would import what they need."""
-    if "not slow" not in config.option.markexpr or not collection_path.is_relative_to(ROOT):
+    """Leave the files unread that `-m` leaves out: each process would import what they need."""
+    left_out = SLOW + SERVER if "not slow" in config.option.markexpr else ()
+    left_out += ("cluster/",) if "not cluster" in config.option.markexpr else ()
+    if not left_out or not collection_path.is_relative_to(ROOT) or collection_path.suffix != ".py":
         return None
-    is_slow = collection_path.relative_to(ROOT).as_posix().startswith(SLOW + SERVER)
-    return True if is_slow and collection_path.suffix == ".py" else None
+    return True if collection_path.relative_to(ROOT).as_posix().startswith(left_out) else None
 
 
 @pytest.hookimpl(wrapper=True)
