@@ -120,6 +120,7 @@ DIGITS = compile_rules(
         ),
     ),
     ("date.week", r"(?<!\w)(?P<year>\d{4})-W(?P<week>\d\d)(?:-(?P<weekday>[1-7]))?(?!\w)"),
+    ("cardinal.team", r"(?<![\w.,$])(?P<digits>[1-9]\d)ers\b"),
     ("cardinal.plural", r"(?<=\dx)(?P<digits>\d{1,2})s\b"),
     ("cardinal.plural", r"(?<![\w.,$])(?P<digits>\d{1,4})['’]?s\b", amounts.is_plural),
     ("serial.models", r"(?<![\w.,$])(?P<digits>7[0-8]7|1040|109[589])s\b"),

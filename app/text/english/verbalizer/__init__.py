@@ -105,6 +105,7 @@ _FORMS: Final[Mapping[str, Callable[[Fields, str], str]]] = {
     "cardinal.plural": lambda fields, text: plural(cardinal(value_of(fields, "digits"))).removeprefix(
         "one " if len(text) > 2 else "\0"
     ),
+    "cardinal.team": lambda fields, text: f"{cardinal(value_of(fields, 'digits')).removesuffix('e')}ers",
     "cardinal.letters": lambda fields, text: (
         f"{by_digits(value_of(fields, 'number')).replace('zero', 'oh')} K"
     ),
