@@ -23,7 +23,7 @@ from firstword.app.text.phrases import Phrase
 
 # ruff: noqa: RUF001  typographic dashes and signs are meant
 
-MAX_WORDS = 8192  # readings kept of words that are read alike everywhere, which speech repeats
+MAX_WORDS = 16384  # readings kept of words that are read alike everywhere, which speech repeats
 
 _PLAIN = re.compile(r"(?:[^\W\d²³]|['’\-\"“”‘()\[\],;:!?…—–])+\.?")
 _SIGNS = {

@@ -29,6 +29,7 @@ class Rules:
 
     def __init__(self, *rules: Rule) -> None:
         self.rules = rules
+        self._needs = [(rule, frozenset(rule.needs)) for rule in rules]
         self._needed = frozenset("".join(rule.needs for rule in rules))
         self._chosen = lru_cache(maxsize=512)(self._choose)
 
@@ -37,7 +38,7 @@ class Rules:
         return self._chosen(self._needed & characters)
 
     def _choose(self, found: frozenset[str]) -> tuple[Rule, ...]:
-        return tuple(rule for rule in self.rules if not rule.needs or not found.isdisjoint(rule.needs))
+        return tuple([rule for rule, needs in self._needs if not needs or not needs.isdisjoint(found)])
 
 
 _FORMS_THAT_NEED = {
