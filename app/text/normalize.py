@@ -130,14 +130,12 @@ def _is_plain_chinese(text: str) -> bool:
 
 def _begins_line(phrase: Phrase) -> bool:
     """Whether the line before it ends in a word; it may be an item of a list."""
-    blank = phrase.source[: len(phrase.source) - len(phrase.source.lstrip())]
-    return _LINE_BREAK.search(phrase.before + blank) is not None
+    return _LINE_BREAK.search(phrase.before + phrase.blank) is not None
 
 
 def _begins_sentence(phrase: Phrase) -> bool:
     """Whether the line before it ended a sentence without a mark; it may be an item of a list."""
-    blank = phrase.source[: len(phrase.source) - len(phrase.source.lstrip())]
-    found = _LINE_BEFORE.search(phrase.before + blank)
+    found = _LINE_BEFORE.search(phrase.before + phrase.blank)
     if found is None or not any(map(str.isalnum, found["line"])):
         return False
     *_, last = found["line"].split()

@@ -31,7 +31,7 @@ SILENT_MARKS = "\U00108000"  # from here on those that change how the words besi
 MARK = f"{SOUND_MARKS}-\U0010ffff"
 
 MAX_WORD = 128  # characters; longer ones are cut, so that no reading costs more than so many
-MAX_WORDS = 16384  # of which it is kept whether they stand alone, since speech repeats them
+MAX_WORDS = 16384  # what is kept of words that are read alike everywhere, which speech repeats
 MAX_PHRASE = 96  # characters after which no further word joins
 HAN_AFTER_DIGITS = 4  # as many as a unit may have
 
@@ -147,6 +147,10 @@ class Phrase:
     @property
     def text(self) -> str:
         return self.source.strip()
+
+    @property
+    def blank(self) -> str:
+        return self.source[: len(self.source) - len(self.source.lstrip())]
 
     @property
     def is_mark(self) -> bool:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from firstword.app.text.english.rules import Rules
 from firstword.app.text.normalize import Normalizer
+from firstword.app.text.rules import Rules
 from firstword.app.text.segment import Segmenter, SegmentLimits
 from firstword.app.text.stream import WordFeed
 from firstword.bench import reading

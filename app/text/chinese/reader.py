@@ -311,8 +311,9 @@ def _beside(text: str, phrase: Phrase) -> str | None:
         return "" if _HALF_TOLD.search(phrase.before) else _HALVES[text.upper()]
     if text[-1] == "#" and len(text) < 5 and text[:-1].isdecimal() and not _is_in_hashes(phrase.before):
         return f"{cardinal(text[:-1])}{'井' if phrase.before.endswith('按') else '号'}"
-    if (name := _named_unit(text.rstrip(",;.!?)"), phrase)) is not None:
-        return name + text[len(text.rstrip(",;.!?)")) :]
+    bare = text.rstrip(",;.!?)")
+    if (name := _named_unit(bare, phrase)) is not None:
+        return name + text[len(bare) :]
     if text[0] in "IVX" and _is_numeral(text, phrase):
         is_king = phrase.before.endswith(contexts.KINGS) and phrase.following[:1] != "世"
         return f"{cardinal(str(roman_value(text)))}{'世' if is_king else ''}"

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from firstword.app.text.chinese.conditions.condition import Condition
 from firstword.app.text.chinese.rules import NEEDS, ROWS
 from firstword.app.text.phrases import Phrase
+from firstword.app.text.rules import Rule, Rules
 
 # ruff: noqa: RUF001  Chinese punctuation and signs are meant
 
@@ -21,15 +21,6 @@ class Tag:
     fields: dict[str, str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
-    form: str
-    pattern: re.Pattern[str]
-    where: Condition | None = None
-    needs: str = ""  # whatever is so written has one of these characters; so few rules are tried
-
-
-_NEEDED = frozenset("".join(NEEDS.values()))
 _SIGN_FORMS = (
     "cardinal.plus",
     "formula.",
@@ -71,22 +62,15 @@ _NO_DIGIT_FORMS = (
 
 
 @lru_cache(maxsize=1)
-def _rules() -> tuple[_Rule, ...]:
-    """Return all rules, compiled at first use."""
-    return tuple(
-        _Rule(form, re.compile(pattern, re.ASCII), where, NEEDS.get(form, ""))
-        for form, pattern, where in ROWS
-    )
-
-
-@lru_cache(maxsize=512)
-def _rules_for(found: frozenset[str]) -> tuple[tuple[_Rule, ...], tuple[_Rule, ...], tuple[_Rule, ...]]:
-    """Return the rules for what begins with a digit, a letter, a sign. found: of _NEEDED, in the text."""
-    rules = [rule for rule in _rules() if not rule.needs or not found.isdisjoint(rule.needs)]
+def _rules() -> tuple[Rules[Phrase], Rules[Phrase], Rules[Phrase]]:
+    """Return the rules for what begins with a digit, a letter, a sign, compiled at first use."""
+    rules = [
+        Rule(form, re.compile(pattern, re.ASCII), where, NEEDS.get(form, "")) for form, pattern, where in ROWS
+    ]
     return (
-        tuple(rule for rule in rules if not rule.form.startswith(_NO_DIGIT_FORMS)),
-        tuple(rule for rule in rules if rule.form.startswith(_LETTER_FORMS)),
-        tuple(rule for rule in rules if rule.form.startswith((*_SIGN_FORMS, "money."))),
+        Rules(*(rule for rule in rules if not rule.form.startswith(_NO_DIGIT_FORMS))),
+        Rules(*(rule for rule in rules if rule.form.startswith(_LETTER_FORMS))),
+        Rules(*(rule for rule in rules if rule.form.startswith((*_SIGN_FORMS, "money.")))),
     )
 
 
@@ -95,7 +79,8 @@ _FIRST = re.compile(r"[0-9+/·'’A-Zx(（$€£¥￥₩₽₹₫฿₿₺₱^�
 
 def tag(text: str, phrase: Phrase) -> Iterator[Tag | str]:
     """Yield the tagged parts of a phrase and, as strings, what stands between them; together the text."""
-    of_digits, of_letters, of_signs = _rules_for(_NEEDED.intersection(text))
+    characters = frozenset(text)
+    of_digits, of_letters, of_signs = (rules.among(characters) for rules in _rules())
     start = position = 0
     while found := _FIRST.search(text, position):
         position = found.start()

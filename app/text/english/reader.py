@@ -19,11 +19,9 @@ from firstword.app.text.english.verbalizer import verbalize
 from firstword.app.text.factorials import LETTERS as FACTORIALS
 from firstword.app.text.factorials import part_factorials
 from firstword.app.text.markup import clean_phrase
-from firstword.app.text.phrases import Phrase
+from firstword.app.text.phrases import MAX_WORDS, Phrase
 
 # ruff: noqa: RUF001  typographic dashes and signs are meant
-
-MAX_WORDS = 16384  # readings kept of words that are read alike everywhere, which speech repeats
 
 _PLAIN = re.compile(r"(?:[^\W\d²³]|['’\-\"“”‘()\[\],;:!?…—–])+\.?")
 _SIGNS = {

@@ -10,6 +10,7 @@ from firstword.app.text.english.conditions.dates import is_small_weekday
 from firstword.app.text.english.context import Context, Tag
 from firstword.app.text.english.numerals import is_roman
 from firstword.app.text.phrases import Phrase
+from firstword.app.text.rules import Rules
 
 # ruff: noqa: RUF001  typographic quotes are meant
 
@@ -421,7 +422,7 @@ def _tags(context: Context, position: int, end: int) -> Iterator[Tag | str]:
             position = found.end()
 
 
-def _rules_for(text: str, position: int, character: str) -> rules.Rules:
+def _rules_for(text: str, position: int, character: str) -> Rules[Context]:
     before = text[position - 1] if position else ""
     if character.isdigit() and character.isascii():
         is_cross = before == "x" and text[max(0, position - 3) : position - 1].rstrip("\"″'′’")[-1:].isdigit()

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from firstword.app.text.multilingual.locales import ARTICLES, COUNTERS, FRACTIONS, LOCALES
 from firstword.app.text.phrases import Phrase
+from firstword.app.text.rules import alternatives
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +21,6 @@ class Tag:
     fields: dict[str, str | None]
 
 
-def _alternatives(words: object) -> str:
-    return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))  # type: ignore[call-overload]
-
-
 @lru_cache(maxsize=len(LOCALES))
 def _rules(language: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
     locale = LOCALES[language]
@@ -31,8 +28,8 @@ def _rules(language: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
     decimal = re.escape(locale.decimal)
     whole = rf"\d{{1,3}}(?:{separator}\d{{3}})+(?!\d)|\d+"
     amount = rf"(?P<whole>{whole})(?:{decimal}(?P<decimals>\d+))?"
-    sign = f"(?P<sign>{_alternatives(locale.currencies)})"
-    months = f"(?P<name>{_alternatives(locale.months)})" if locale.months else r"(?P<name>(?!))"
+    sign = f"(?P<sign>{alternatives(locale.currencies)})"
+    months = f"(?P<name>{alternatives(locale.months)})" if locale.months else r"(?P<name>(?!))"
     of = " de | del " if language == "es" else " "
     ending = r"(?: г(?:\.|ода\b))?" if language == "ru" else ""
     rows = [
@@ -61,11 +58,11 @@ def _rules(language: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
         ("money.before", rf"{sign}\s?{amount}"),
         ("money.behind", rf"(?<![\w.,]){amount}\s?{sign}(?!\w)"),
         ("measure.percent", rf"(?<![\w.,]){amount}\s?%"),
-        ("measure.unit", rf"(?<![\w.,]){amount}\s?(?P<unit>{_alternatives(locale.units)})(?![\w²³/])"),
+        ("measure.unit", rf"(?<![\w.,]){amount}\s?(?P<unit>{alternatives(locale.units)})(?![\w²³/])"),
         ("range.to", rf"(?<=\d)\s?[-–{'~〜～' if language in ('ja', 'ko') else ''}]\s?(?=\d)"),
         (
             "fraction.common",
-            rf"(?<![\w.,/])(?P<fraction>{_alternatives(FRACTIONS[language])})(?![0-9A-Za-z/])",
+            rf"(?<![\w.,/])(?P<fraction>{alternatives(FRACTIONS[language])})(?![0-9A-Za-z/])",
         ),
         ("cardinal.minus", r"(?<![\w)])[-−](?=\d)"),
         ("cardinal.decimal", rf"(?<![\w.,])(?P<whole>{whole}){decimal}(?P<decimals>\d+)(?![\d.])"),

@@ -15,8 +15,8 @@ from firstword.app.text.chinese.rules.patterns import (
     SIGN,
     TEMPERATURE,
     UNIT,
-    alternatives,
 )
+from firstword.app.text.rules import alternatives
 
 # ruff: noqa: RUF001  Chinese punctuation and signs are meant
 

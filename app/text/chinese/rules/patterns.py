@@ -1,20 +1,13 @@
 """The patterns that several rules of Chinese are made of."""
 
-import re
-
 from firstword.app.text.chinese import contexts
+from firstword.app.text.rules import alternatives
 
 # ruff: noqa: RUF001  Chinese punctuation and signs are meant
 
 DASHES = "-–—~～至到"
 AMOUNT = r"(?P<number>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)"
 SCALE = rf"(?P<scale>{contexts.SCALES})?"
-
-
-def alternatives(words: object) -> str:
-    return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))  # type: ignore[call-overload]
-
-
 SIGN = f"(?P<sign>{alternatives(contexts.CURRENCIES)})"
 CODE = f"(?P<code>{alternatives(contexts.CODES_OF_MONEY)})"
 NO_AMPERES = "[广景公司栋区口出大游门班款型类轮]"  # "3A大作", "4A广告"

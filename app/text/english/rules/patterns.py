@@ -1,44 +1,13 @@
-"""What a rule is, and the patterns that several rules are made of."""
+"""What rules of English need in a text, and the patterns that several of them are made of."""
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import lru_cache
 
 from firstword.app.text.english import contexts, units, vocabulary
 from firstword.app.text.english.conditions.condition import Condition
+from firstword.app.text.english.context import Context
+from firstword.app.text.rules import Rule, Rules, alternatives
 
 # ruff: noqa: RUF001  typographic dashes and signs are meant
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A form, how it is written, and where it is meant; None: everywhere.
-
-    needs: characters of which whatever is so written has one, "0" for any digit; "": it needs none.
-    """
-
-    form: str
-    pattern: re.Pattern[str]
-    where: Condition | None = None
-    needs: str = ""
-
-
-class Rules:
-    """Rules for one kind of place, of which the first that fits is taken."""
-
-    def __init__(self, *rules: Rule) -> None:
-        self.rules = rules
-        self._needs = [(rule, frozenset(rule.needs)) for rule in rules]
-        self._needed = frozenset("".join(rule.needs for rule in rules))
-        self._chosen = lru_cache(maxsize=512)(self._choose)
-
-    def among(self, characters: frozenset[str]) -> tuple[Rule, ...]:
-        """Return those that may fit in a text of these characters, since to try them all takes longer."""
-        return self._chosen(self._needed & characters)
-
-    def _choose(self, found: frozenset[str]) -> tuple[Rule, ...]:
-        return tuple([rule for rule, needs in self._needs if not needs or not needs.isdisjoint(found)])
 
 
 _FORMS_THAT_NEED = {
@@ -152,20 +121,17 @@ _FORMS_THAT_NEED = {
     "IVXLCDM": ("roman.century", "roman.year"),
     "IVXLCDMivxl": ("roman.number", "roman.ordinal"),
 }
+"""By characters of which whatever is so written has one, "0" for any digit."""
 _NEEDS = {form: needs for needs, forms in _FORMS_THAT_NEED.items() for form in forms}
 
 
-def compile_rules(*rows: tuple[str, str] | tuple[str, str, Condition]) -> Rules:
+def compile_rules(*rows: tuple[str, str] | tuple[str, str, Condition]) -> Rules[Context]:
     return Rules(
         *(
             Rule(form, re.compile(pattern, re.ASCII), where[0] if where else None, _NEEDS.get(form, ""))
             for form, pattern, *where in rows
         )
     )
-
-
-def alternatives(words: Iterable[str]) -> str:
-    return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
 
 
 AMOUNT = r"(?:\d{1,3}(?:,\d{3})+|\d{1,2}(?:,\d\d)+,\d{3}|\d+)(?:\.\d+)?(?!\d)"
